@@ -1,0 +1,38 @@
+# `make demo` and `make test` do all the set-up themselves: Python 3.11 or newer, pip and make are enough.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test test-slow check format bench clean
+
+demo: .venv/ready
+	$(BIN)/python examples/demo.py
+
+test: check
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+
+test-slow: .venv/ready
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
+
+check: .venv/ready
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: .venv/ready
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: .venv/ready
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf .venv dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+
+# Where venv cannot bring pip along (Debian without python3-venv), the machine's own pip installs it.
+.venv/ready: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "safespot needs Python 3.11 or newer")'
+	$(PYTHON) -m venv .venv || { $(PYTHON) -m venv --clear --without-pip .venv && \
+	  $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@

@@ -1,0 +1,224 @@
+"""Shape-named arrays, the checks that every array passes at the border, and the Episode record.
+
+Axes are always ``[i, h, s, a, s']`` (constraint, step, state, action, next state), 0-based.
+Arrays inside records are C-contiguous and read-only; records are frozen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .errors import InvalidEpisode, InvalidModel, SafespotError
+
+Float: TypeAlias = NDArray[np.float64]
+Int: TypeAlias = NDArray[np.int64]
+Bool: TypeAlias = NDArray[np.bool_]
+Policy: TypeAlias = Float  # [H, S, A], rows over the last axis are distributions
+
+SUM_TOLERANCE = 1e-9  # how far a distribution's sum may be from one
+AXES = {"i": "constraint", "h": "step", "s": "state", "a": "action", "n": "next state"}
+
+Error = type[SafespotError]
+A = TypeVar("A", bound=NDArray)
+
+
+def frozen(array: A) -> A:
+    """The same array, read-only."""
+    array.flags.writeable = False
+    return array
+
+
+def as_floats(
+    name: str, value: ArrayLike, *, error: Error = InvalidModel, missing: bool = False
+) -> Float:
+    """`value` as a C-contiguous float64 array of finite numbers, copied unless it is one of ours.
+
+    With `missing`, NaN is let through.
+    """
+    if isinstance(value, np.ndarray) and value.dtype == np.float64 and is_frozen(value):
+        array = value
+    else:
+        try:
+            raw = np.asarray(value)
+            if raw.dtype.kind not in "fiub":
+                raise TypeError(f"numbers of type {raw.dtype}")
+            array = np.array(raw, dtype=np.float64, order="C")
+        except (TypeError, ValueError) as problem:
+            raise error(
+                f"{name} must be an array of real numbers, rectangular in shape; got {problem}."
+            ) from None
+    wrong = np.isinf(array) if missing else ~np.isfinite(array)
+    if wrong.any():
+        bad = first(wrong)
+        raise error(f"{name}{list(bad)} is {array[bad]}; every entry must be a finite number.")
+    return array
+
+
+def is_frozen(array: NDArray) -> bool:
+    """Whether nobody can write to `array` through another view, so that it need not be copied."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        if base.flags.writeable:
+            return False
+        base = base.base
+    return base is None and array.flags.c_contiguous
+
+
+def first(mask: Bool) -> tuple[int, ...]:
+    """The index of the first True."""
+    return tuple(int(k) for k in np.unravel_index(int(mask.argmax()), mask.shape))
+
+
+def place(axes: str, index: Sequence[int]) -> str:
+    """Where an entry is, in words: ``place("hs", (3, 7))`` is 'step 3, state 7'."""
+    return ", ".join(f"{AXES[axis]} {k}" for axis, k in zip(axes, index, strict=True))
+
+
+def check_range(
+    name: str,
+    array: NDArray,
+    low: float,
+    high: float,
+    axes: str,
+    *,
+    mend: str,
+    error: Error = InvalidModel,
+) -> None:
+    """Raise unless every entry lies in [low, high]; the message names the first that does not."""
+    wrong = ~((array >= low) & (array <= high))
+    if wrong.any():
+        bad = first(wrong)
+        raise error(
+            f"{name} at {place(axes, bad)} is {array[bad]}; expected a number in "
+            f"[{low:g}, {high:g}]. {mend}"
+        )
+
+
+def as_count(name: str, value: object, *, least: int, error: Error = InvalidModel) -> int:
+    """`value` as an int of at least `least`; bool and float are refused."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+        raise error(f"{name} must be a whole number, got {value!r}.")
+    if value < least:
+        raise error(f"{name} must be at least {least}, got {value}.")
+    return int(value)
+
+
+def as_policy(value: ArrayLike, shape: tuple[int, int, int], mask: Bool | None = None) -> Policy:
+    """`value` as a policy ``[H,S,A]``; a stationary ``[S,A]`` is repeated over the steps.
+
+    Rows must be distributions and must put nothing on an inadmissible action (`mask` ``[K,S,A]``).
+    """
+    policy = as_floats("policy", value)
+    if policy.shape == shape[1:]:
+        policy = frozen(np.repeat(policy[None], shape[0], axis=0))
+    if policy.shape != shape:
+        raise InvalidModel(
+            f"policy has shape {policy.shape}; expected [H,S,A] = {list(shape)}, "
+            f"or [S,A] = {list(shape[1:])} for the same policy at every step."
+        )
+    check_range("policy", policy, 0.0, 1.0, "hsa", mend="Probabilities are meant.")
+    sums = policy.sum(axis=2)
+    wrong = np.abs(sums - 1.0) > SUM_TOLERANCE
+    if wrong.any():
+        bad = first(wrong)
+        raise InvalidModel(
+            f"policy at {place('hs', bad)} sums to {sums[bad]}; expected 1 within "
+            f"{SUM_TOLERANCE:g}. Divide each row by its sum."
+        )
+    if mask is not None:
+        outside = (policy > 0.0) & ~mask
+        if outside.any():
+            bad = first(outside)
+            raise InvalidModel(
+                f"policy puts probability {policy[bad]} on {place('hsa', bad)}, which is not "
+                "admissible. Set it to zero and divide the row by its sum."
+            )
+    return policy
+
+
+@dataclass(frozen=True, eq=False)
+class Episode:
+    """What was seen in one episode, in the user's own senses and units.
+
+    A row of `thresholds` that is NaN in every constraint says that this step carried no threshold
+    sample (deviation D7); it is the only NaN allowed.
+    """
+
+    states: Int  # [H+1]
+    actions: Int  # [H]
+    rewards: Float  # [H]
+    constraints: Float  # [H, m]
+    thresholds: Float  # [H, m]
+
+    def __post_init__(self) -> None:
+        actions = _indices("actions", self.actions)
+        (H,) = actions.shape
+        if H == 0:
+            raise InvalidEpisode("an episode has at least one step, got none.")
+        states = _indices("states", self.states)
+        rewards = as_floats("rewards", self.rewards, error=InvalidEpisode)
+        constraints = as_floats("constraints", self.constraints, error=InvalidEpisode)
+        if constraints.ndim != 2 or constraints.shape[0] != H or constraints.shape[1] == 0:
+            raise InvalidEpisode(
+                f"constraints have shape {constraints.shape}; expected [H,m] with H = {H}: "
+                "a row a step, a column a constraint."
+            )
+        thresholds = _thresholds(self.thresholds, constraints.shape)
+        for name, array, shape in (("states", states, (H + 1,)), ("rewards", rewards, (H,))):
+            if array.shape != shape:
+                raise InvalidEpisode(
+                    f"{name} have shape {array.shape}; expected {shape}, since actions name "
+                    f"{H} steps (states include the one after the last step)."
+                )
+        arrays = (states, actions, rewards, constraints, thresholds)
+        for field, value in zip(fields(self), arrays, strict=True):
+            object.__setattr__(self, field.name, frozen(value))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Episode):
+            return NotImplemented
+        return all(
+            np.array_equal(getattr(self, f.name), getattr(other, f.name), equal_nan=True)
+            if f.name == "thresholds"
+            else np.array_equal(getattr(self, f.name), getattr(other, f.name))
+            for f in fields(self)
+        )
+
+
+def _indices(name: str, value: ArrayLike) -> Int:
+    try:
+        raw = np.asarray(value)
+    except ValueError as problem:
+        raise InvalidEpisode(f"{name} must be a list of whole numbers; got {problem}.") from None
+    if raw.dtype.kind not in "iu" or raw.ndim != 1:
+        raise InvalidEpisode(
+            f"{name} must be a list of whole numbers; got type {raw.dtype} with shape {raw.shape}."
+        )
+    array = np.array(raw, dtype=np.int64)
+    if (array < 0).any() or (raw.dtype.kind == "u" and (raw > np.iinfo(np.int64).max).any()):
+        step = int((array < 0).argmax())
+        raise InvalidEpisode(f"{name} at step {step} is {raw[step]}; expected 0 or more.")
+    return array
+
+
+def _thresholds(value: ArrayLike, shape: tuple[int, ...]) -> Float:
+    """Threshold signals ``[H,m]``: finite, but for steps without any sample (all NaN, D7)."""
+    array = as_floats("thresholds", value, error=InvalidEpisode, missing=True)
+    if array.shape != shape:
+        raise InvalidEpisode(
+            f"thresholds have shape {array.shape}; expected {shape}, as the constraints have."
+        )
+    absent = np.isnan(array)
+    partly = absent.any(axis=1) & ~absent.all(axis=1)
+    if partly.any():
+        step = int(partly.argmax())
+        raise InvalidEpisode(
+            f"thresholds at step {step} are {array[step].tolist()}; expected numbers, or NaN "
+            "for every constraint where the step carried no sample."
+        )
+    return array

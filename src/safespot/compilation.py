@@ -1,0 +1,57 @@
+"""How kernels are compiled: one decorator, so that every kernel obeys the same rules.
+
+No fastmath and no parallel reductions: the same input gives the same bits, compiled or not
+(``kernel.py_func``), on one core or two. The GIL is released, so threads can run side by side.
+
+Compiled code is cached on disk. Numba's own cache looks at the file that defines a kernel and misses
+an edit in a kernel that it calls from another file, and it fails on a truncated cache file. Ours
+is stamped with the sources of the whole package, and recompiles with a warning where it cannot read.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+from numba.core.caching import FunctionCache
+
+F = TypeVar("F", bound=Callable)
+log = logging.getLogger(__name__)
+
+
+def kernel(function: F) -> F:
+    """Compile `function` with Numba, cached on disk, without the GIL."""
+    dispatcher: Any = numba.njit(nogil=True, error_model="numpy")(function)
+    dispatcher._cache = _PackageCache(function)
+    compiled: F = dispatcher
+    return compiled
+
+
+class _PackageCache(FunctionCache):  # type: ignore[misc]
+    """Numba's cache of one kernel, fresh only while no source of the package has changed."""
+
+    def __init__(self, function: Callable) -> None:
+        super().__init__(function)
+        self._cache_file._source_stamp = _stamp()
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception as problem:  # unpickling damaged data can raise anything
+            log.warning("compiled code of %s is unreadable (%r): compiling anew", self, problem)
+            self.flush()
+            return None
+
+
+@functools.cache
+def _stamp() -> str:
+    """A digest of all that compiled code depends on; Numba adds its own version and the processor."""
+    digest = hashlib.blake2b(digest_size=16)
+    for source in sorted(Path(__file__).parent.rglob("*.py")):
+        digest.update(source.read_bytes())
+    return f"{digest.hexdigest()} boundscheck={numba.config.BOUNDSCHECK}"

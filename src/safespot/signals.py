@@ -1,0 +1,255 @@
+"""How rewards, constraints and thresholds are observed: noise laws, drift, and the Problem.
+
+Every signal lies in [0,1] inside and has exactly the CMDP's mean:
+
+- `Bernoulli`: 1 with probability `mean`, else 0.
+- `Beta`: Beta(c·mean, c·(1 - mean)) with concentration c; at a mean of 0 or 1 it is constant.
+- `Gaussian`: mean + clip(sd·z, -d, d) with z standard normal and d = min(mean, 1 - mean). The noise is
+  symmetric and is clipped symmetrically, so its mean stays zero and the signal stays in [0,1].
+- `Deterministic`: the mean itself.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .arrays import Float, as_count, as_floats, frozen
+from .cmdp import CMDP, spread_thresholds
+from .compilation import kernel
+from .errors import InvalidModel
+
+BERNOULLI, BETA, GAUSSIAN, DETERMINISTIC = range(4)
+
+
+@dataclass(frozen=True)
+class Bernoulli:
+    """1 with probability `mean`, else 0: the noisiest signal in [0,1]."""
+
+    code, parameter = BERNOULLI, 0.0
+
+
+@dataclass(frozen=True)
+class Beta:
+    """Beta(c·mean, c·(1 - mean)); its variance is mean·(1 - mean) / (1 + concentration)."""
+
+    concentration: float = 10.0
+    code = BETA
+
+    def __post_init__(self) -> None:
+        _check_positive("concentration", self.concentration)
+
+    @property
+    def parameter(self) -> float:
+        """What the kernel needs to know."""
+        return float(self.concentration)
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """mean + clip(sd·z, -d, d), d = min(mean, 1 - mean); `sd` is in units of the inside, [0,1]."""
+
+    sd: float = 0.1
+    code = GAUSSIAN
+
+    def __post_init__(self) -> None:
+        _check_positive("sd", self.sd)
+
+    @property
+    def parameter(self) -> float:
+        """What the kernel needs to know."""
+        return float(self.sd)
+
+
+@dataclass(frozen=True)
+class Deterministic:
+    """The mean itself."""
+
+    code, parameter = DETERMINISTIC, 0.0
+
+
+Law: TypeAlias = Bernoulli | Beta | Gaussian | Deterministic
+
+
+@dataclass(frozen=True, eq=False)
+class Drift:
+    """Thresholds that move over the episodes, from the CMDP's to `thresholds`.
+
+    Up to episode `first` (1-based) the CMDP's hold; from `last` on these do; in between they are
+    interpolated linearly. Without `last` they change in one step: `first` is the first episode
+    with the new ones.
+    """
+
+    thresholds: ArrayLike  # [m] or [m, H], in the user's terms
+    first: int
+    last: int | None = None
+
+    def __post_init__(self) -> None:
+        as_count("first", self.first, least=1)
+        if self.last is not None:
+            as_count("last", self.last, least=self.first + 1)
+
+    def progress(self, episode: int) -> float:
+        """How far the thresholds have moved by `episode`, from 0 to 1."""
+        if self.last is None:
+            return float(episode >= self.first)
+        return min(1.0, max(0.0, (episode - self.first) / (self.last - self.first)))
+
+
+@dataclass(frozen=True)
+class Signals:
+    """The noise law of each kind of signal, and how the thresholds drift (None: they do not)."""
+
+    rewards: Law = Bernoulli()
+    constraints: Law = Bernoulli()
+    thresholds: Law = Bernoulli()
+    drift: Drift | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("rewards", "constraints", "thresholds"):
+            if not isinstance(getattr(self, name), Law):
+                raise InvalidModel(
+                    f"the law of {name} must be Bernoulli(), Beta(), Gaussian() or "
+                    f"Deterministic(), got {getattr(self, name)!r}."
+                )
+        if not isinstance(self.drift, Drift | None):
+            raise InvalidModel(f"drift must be a Drift or None, got {self.drift!r}.")
+
+
+class Problem:
+    """A CMDP and how it is observed: all that is needed to play it.
+
+    Args:
+        cmdp: the truth.
+        signals: the noise laws; Bernoulli for everything by default.
+
+    """
+
+    cmdp: CMDP
+    signals: Signals
+
+    def __init__(self, cmdp: CMDP, signals: Signals | None = None) -> None:
+        if not isinstance(cmdp, CMDP):
+            raise InvalidModel(f"a Problem needs a CMDP, got {type(cmdp).__name__}.")
+        if not isinstance(signals, Signals | None):
+            raise InvalidModel(f"signals must be a Signals, got {type(signals).__name__}.")
+        signals = Signals() if signals is None else signals
+        alpha = cmdp.model.alpha
+        target = alpha
+        if signals.drift is not None:
+            _, target = spread_thresholds(
+                as_floats("drift thresholds", signals.drift.thresholds), cmdp.H, cmdp.units
+            )
+        self.__dict__.update(cmdp=cmdp, signals=signals, _target=target)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Problem is frozen; make a new one with another `{name}`.")
+
+    @property
+    def interface(self) -> dict[str, Any]:
+        """All that a learner may know, as the arguments of a learner."""
+        cmdp = self.cmdp
+        return {
+            "states": cmdp.S,
+            "actions": cmdp.A,
+            "horizon": cmdp.H,
+            "constraints": cmdp.m,
+            "start": cmdp.start if isinstance(cmdp.start, int) else None,
+            "action_mask": cmdp.actions,
+            "senses": cmdp.senses,
+            "ranges": cmdp.units.ranges,
+        }
+
+    def alpha(self, episode: int) -> Float:
+        """The inside thresholds ``[m,H]`` of an episode (1-based), drift included."""
+        now = self.cmdp.model.alpha
+        drift = self.signals.drift
+        if drift is None:
+            return now
+        moved: Float = now + drift.progress(episode) * (self.__dict__["_target"] - now)
+        return frozen(moved)
+
+    def __repr__(self) -> str:
+        return f"<Problem {self.cmdp!r} {self.signals!r}>"
+
+
+def _check_positive(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+        raise InvalidModel(f"{name} must be a number, got {value!r}.")
+    if not 0.0 < float(value) < math.inf:
+        raise InvalidModel(f"{name} must be positive and finite, got {value}.")
+
+
+def noise(law: Law, rng: np.random.Generator, shape: tuple[int, ...]) -> Float:
+    """The random numbers that `signal` turns into observations; as many whatever the means."""
+    if law.code == GAUSSIAN:
+        return rng.standard_normal(shape)
+    if law.code == DETERMINISTIC:
+        return np.zeros(shape)
+    return rng.random(shape)
+
+
+@kernel
+def signal(law: int, parameter: float, mean: float, z: float) -> float:
+    """One observation with the given mean from one random number z of `noise`."""
+    if law == BERNOULLI:
+        return 1.0 if z < mean else 0.0
+    if law == GAUSSIAN:
+        room = min(mean, 1.0 - mean)
+        return mean + min(max(parameter * z, -room), room)
+    if law == BETA and 0.0 < mean < 1.0:
+        return beta_quantile(parameter * mean, parameter * (1.0 - mean), z)
+    return mean
+
+
+@kernel
+def beta_quantile(a: float, b: float, u: float) -> float:
+    """The x in [0,1] with I_x(a, b) = u, by bisection to the last bit of a double near one half."""
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        if beta_cdf(a, b, middle) < u:
+            low = middle
+        else:
+            high = middle
+    return 0.5 * (low + high)
+
+
+@kernel
+def beta_cdf(a: float, b: float, x: float) -> float:
+    """The regularised incomplete beta function I_x(a, b), by Lentz' continued fraction.
+
+    The fraction (Abramowitz and Stegun 26.5.8) converges fast for x < (a + 1) / (a + b + 2); the
+    rest follows from I_x(a, b) = 1 - I_{1-x}(b, a).
+    """
+    if x <= 0.0:
+        return 0.0
+    if x >= 1.0:
+        return 1.0
+    flip = x > (a + 1.0) / (a + b + 2.0)
+    if flip:
+        a, b, x = b, a, 1.0 - x
+    front = math.exp(
+        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+        + a * math.log(x) + b * math.log1p(-x)
+    )  # fmt: skip
+    tiny = 1e-300
+    c, d = 1.0, 1.0 / max(1.0 - (a + b) * x / (a + 1.0), tiny)
+    fraction = d
+    for k in range(1, 500):
+        even = k * (b - k) * x / ((a + 2 * k - 1.0) * (a + 2 * k))
+        odd = -(a + k) * (a + b + k) * x / ((a + 2 * k) * (a + 2 * k + 1.0))
+        for term in (even, odd):
+            d = 1.0 + term * d
+            c = 1.0 + term / c
+            d = 1.0 / (d if abs(d) > tiny else tiny)
+            c = c if abs(c) > tiny else tiny
+            fraction *= c * d
+        if abs(c * d - 1.0) < 1e-16:
+            break
+    tail = front * fraction / a
+    return 1.0 - tail if flip else tail

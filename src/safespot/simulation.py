@@ -1,0 +1,161 @@
+"""Play a policy in a Problem, get an Episode.
+
+Randomness has one stream per purpose, and every purpose draws a fixed amount per episode. So two
+learners with the same seed meet the same luck, and playing in chunks gives the same episodes as
+playing one by one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .arrays import Episode, Float, Int, as_count
+from .cmdp import Model
+from .compilation import kernel
+from .errors import InvalidOption
+from .signals import Problem, Signals, noise, signal
+from .transitions import successor
+
+
+class Streams(NamedTuple):
+    """One random generator per purpose."""
+
+    start: np.random.Generator
+    actions: np.random.Generator
+    transitions: np.random.Generator
+    rewards: np.random.Generator
+    constraints: np.random.Generator
+    thresholds: np.random.Generator
+
+
+class Noise(NamedTuple):
+    """The random numbers of n episodes."""
+
+    start: Float  # [n]
+    actions: Float  # [n, H]
+    transitions: Float  # [n, H]
+    rewards: Float  # [n, H]
+    constraints: Float  # [n, H, m]
+    thresholds: Float  # [n, H, m]
+
+
+class Laws(NamedTuple):
+    """The noise laws as kernels read them: (code, parameter) of rewards, constraints, thresholds."""
+
+    codes: Int  # [3]
+    parameters: Float  # [3]
+
+
+def streams(seed: int) -> Streams:
+    """Independent generators from one seed; purpose k has the explicit spawn key (k,)."""
+    seed = as_count("seed", seed, least=0, error=InvalidOption)
+    sequences = (np.random.SeedSequence(seed, spawn_key=(k,)) for k in range(len(Streams._fields)))
+    return Streams(*(np.random.Generator(np.random.PCG64(sequence)) for sequence in sequences))
+
+
+def draw_noise(problem: Problem, streams: Streams, episodes: int) -> Noise:
+    """The random numbers of the next `episodes` episodes; advances the streams."""
+    n, H, m, laws = episodes, problem.cmdp.H, problem.cmdp.m, problem.signals
+    return Noise(
+        start=streams.start.random(n),
+        actions=streams.actions.random((n, H)),
+        transitions=streams.transitions.random((n, H)),
+        rewards=noise(laws.rewards, streams.rewards, (n, H)),
+        constraints=noise(laws.constraints, streams.constraints, (n, H, m)),
+        thresholds=noise(laws.thresholds, streams.thresholds, (n, H, m)),
+    )
+
+
+def as_laws(signals: Signals) -> Laws:
+    """The laws in the form that kernels read."""
+    laws = (signals.rewards, signals.constraints, signals.thresholds)
+    return Laws(
+        np.array([law.code for law in laws], np.int64), np.array([law.parameter for law in laws])
+    )
+
+
+def play(problem: Problem, policy: ArrayLike, streams: Streams, episode: int) -> Episode:
+    """Play one episode of `policy` ``[H,S,A]``; `episode` (1-based) tells where a drift stands.
+
+    The streams advance, so the next call gives the next episode of the same luck.
+    """
+    cmdp = problem.cmdp
+    pi = cmdp.policy(policy)
+    episode = as_count("episode", episode, least=0, error=InvalidOption)
+    if not isinstance(streams, Streams):
+        raise InvalidOption(f"streams must come from streams(seed), got {type(streams).__name__}.")
+    H, m = cmdp.H, cmdp.m
+    states, actions = np.empty(H + 1, np.int64), np.empty(H, np.int64)
+    rewards, constraints, thresholds = np.empty(H), np.empty((H, m)), np.empty((H, m))
+    luck = draw_noise(problem, streams, 1)
+    play_kernel(
+        cmdp.model, problem.alpha(episode), as_laws(problem.signals), luck, 0, pi,
+        states, actions, rewards, constraints, thresholds,
+    )  # fmt: skip
+    units = cmdp.units
+    return Episode(
+        states,
+        actions,
+        units.reward.outside(rewards),
+        units.constraints.outside(constraints),
+        units.constraints.outside(thresholds),
+    )
+
+
+@kernel
+def play_kernel(
+    model: Model,
+    alpha: Float,
+    laws: Laws,
+    luck: Noise,
+    n: int,
+    pi: Float,
+    states: Int,
+    actions: Int,
+    rewards: Float,
+    constraints: Float,
+    thresholds: Float,
+) -> None:
+    """Episode n of `luck` under `pi`, written into the last five arrays, in inside units."""
+    H, _, A = pi.shape
+    m = alpha.shape[0]
+    steps = model.payoffs.shape[1]
+    s = pick(model.start, luck.start[n])
+    for h in range(H):
+        states[h] = s
+        a = pick(pi[h, s], luck.actions[n, h])
+        actions[h] = a
+        row = s * A + a
+        k = h if steps > 1 else 0
+        rewards[h] = signal(
+            laws.codes[0], laws.parameters[0], model.payoffs[0, k, row], luck.rewards[n, h]
+        )
+        for i in range(m):
+            constraints[h, i] = signal(
+                laws.codes[1], laws.parameters[1],
+                model.payoffs[1 + i, k, row], luck.constraints[n, h, i],
+            )  # fmt: skip
+            thresholds[h, i] = signal(
+                laws.codes[2], laws.parameters[2], alpha[i, h], luck.thresholds[n, h, i]
+            )
+        s = successor(model.P, h, row, luck.transitions[n, h])
+    states[H] = s
+
+
+@kernel
+def pick(probabilities: Float, u: float) -> int:
+    """The first index at which the cumulated probability passes u in [0,1).
+
+    Rounding can leave the sum below u: then the last index with positive probability is taken.
+    """
+    total, last = 0.0, 0
+    for k in range(probabilities.shape[0]):
+        if probabilities[k] > 0.0:
+            total += probabilities[k]
+            last = k
+            if u < total:
+                break
+    return last
