@@ -32,7 +32,7 @@ from .arrays import (
 from .errors import InvalidFile, InvalidModel
 from .files import read_arrays, write_arrays
 from .transitions import Transitions, as_matrices, as_transitions, check_rows
-from .units import Units, units
+from .units import Units, check_means, spread_thresholds, units
 
 
 class Model(NamedTuple):
@@ -318,35 +318,11 @@ def _check_shapes(
             )
 
 
-def spread_thresholds(thresholds: Float, H: int, terms: Units) -> tuple[Float, Float]:
-    """Thresholds ``[m]`` or ``[m,H]`` as ``[m,H]``: in the user's terms, and inside."""
-    m = len(terms.senses)
-    if thresholds.shape == (m,):
-        thresholds = frozen(np.repeat(thresholds[:, None] / H, H, axis=1))
-    if thresholds.shape != (m, H):
-        raise InvalidModel(
-            f"thresholds have shape {thresholds.shape}; expected per step [m,H] = {[m, H]}, or "
-            f"episodic totals [m] = {[m]}."
-        )
-    for i in range(m):
-        _check_means(f"threshold of constraint {i}", thresholds[i], terms.constraint_ranges[i], "h")
-    inside = terms.constraints.inside(thresholds.T).T.clip(0.0, 1.0)
-    return thresholds, frozen(np.ascontiguousarray(inside))
-
-
 def _check_ranges(r: Float, g: Float, terms: Units) -> None:
-    _check_means("reward", _squeeze(r, 0), terms.reward_range, "hsa" if len(r) > 1 else "sa")
+    check_means("reward", _squeeze(r, 0), terms.reward_range, "hsa" if len(r) > 1 else "sa")
     axes = "hsa" if g.shape[1] > 1 else "sa"
     for i, bounds in enumerate(terms.constraint_ranges):
-        _check_means(f"constraint {i}", _squeeze(g[i], 0), bounds, axes)
-
-
-def _check_means(name: str, array: Float, bounds: tuple[float, float], axes: str) -> None:
-    """Means must lie in the declared range; rounding (1e-9 of the range) is forgiven."""
-    low, high = bounds
-    room = 1e-9 * (high - low)
-    mend = f"The declared range is [{low:g}, {high:g}]: declare another, or rescale."
-    check_range(name, array, low - room, high + room, axes, mend=mend)
+        check_means(f"constraint {i}", _squeeze(g[i], 0), bounds, axes)
 
 
 def _as_start(value: int | ArrayLike, S: int) -> int | Float:

@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .arrays import Float, as_count, as_floats, frozen
-from .cmdp import CMDP, spread_thresholds
+from .cmdp import CMDP
 from .compilation import kernel
 from .errors import InvalidModel
+from .units import spread_thresholds
 
 BERNOULLI, BETA, GAUSSIAN, DETERMINISTIC = range(4)
 

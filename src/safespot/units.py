@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .arrays import Error, Float, as_floats, frozen
+from .arrays import Error, Float, as_floats, check_range, frozen
 from .errors import InvalidModel
 
 Sense = str  # ">=" | "<="
@@ -119,6 +119,35 @@ def units_of_interface(
     if not isinstance(ranges, Mapping) or not set(ranges) <= {"reward", "constraints"}:
         raise error(f"ranges must be a dict with keys 'reward' and 'constraints', got {ranges!r}.")
     return units(m, senses, ranges.get("reward", (0, 1)), ranges.get("constraints"), error=error)
+
+
+def spread_thresholds(
+    thresholds: Float, H: int, terms: Units, *, error: Error = InvalidModel
+) -> tuple[Float, Float]:
+    """Thresholds ``[m]`` or ``[m,H]`` as ``[m,H]``: in the user's terms, and inside."""
+    m = len(terms.senses)
+    if thresholds.shape == (m,):
+        thresholds = frozen(np.repeat(thresholds[:, None] / H, H, axis=1))
+    if thresholds.shape != (m, H):
+        raise error(
+            f"thresholds have shape {thresholds.shape}; expected per step [m,H] = {[m, H]}, or "
+            f"episodic totals [m] = {[m]}."
+        )
+    for i in range(m):
+        name, bounds = f"threshold of constraint {i}", terms.constraint_ranges[i]
+        check_means(name, thresholds[i], bounds, "h", error=error)
+    inside = terms.constraints.inside(thresholds.T).T.clip(0.0, 1.0)
+    return thresholds, frozen(np.ascontiguousarray(inside))
+
+
+def check_means(
+    name: str, array: Float, bounds: Range, axes: str, *, error: Error = InvalidModel
+) -> None:
+    """Means must lie in the declared range; rounding (1e-9 of the range) is forgiven."""
+    low, high = bounds
+    room = 1e-9 * (high - low)
+    mend = f"The declared range is [{low:g}, {high:g}]: declare another, or rescale."
+    check_range(name, array, low - room, high + room, axes, mend=mend, error=error)
 
 
 def _range(name: str, value: Sequence[float] | Float, error: Error) -> Range:
