@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import problems
+    from . import learners, problems
     from .arrays import Episode
     from .cmdp import CMDP
     from .errors import (
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         SolverError,
         UnknownName,
     )
+    from .learners import Spot, SpotOptions
     from .oracle import Evaluation, Slater, Solution, evaluate, slater, solve
     from .signals import Bernoulli, Beta, Deterministic, Drift, Gaussian, Problem, Signals
     from .simulation import Streams, play, streams
@@ -46,9 +47,12 @@ __all__ = [
     "Slater",
     "Solution",
     "SolverError",
+    "Spot",
+    "SpotOptions",
     "Streams",
     "UnknownName",
     "evaluate",
+    "learners",
     "play",
     "problems",
     "slater",
@@ -65,6 +69,7 @@ _HOMES = {
         "Infeasible", "InvalidEpisode", "InvalidFile", "InvalidModel", "InvalidOption",
         "SafespotError", "SolverError", "UnknownName",
     ],
+    "learners": ["Spot", "SpotOptions"],
     "oracle": ["Evaluation", "Slater", "Solution", "evaluate", "slater", "solve"],
     "signals": ["Bernoulli", "Beta", "Deterministic", "Drift", "Gaussian", "Problem", "Signals"],
     "simulation": ["Streams", "play", "streams"],
@@ -75,8 +80,8 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 
 def __getattr__(name: str) -> Any:
-    if name == "problems":
-        return importlib.import_module(".problems", __name__)
+    if name in ("learners", "problems"):
+        return importlib.import_module(f".{name}", __name__)
     if name not in _HOME:
         raise AttributeError(f"module 'safespot' has no attribute {name!r}")
     value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)

@@ -1,0 +1,317 @@
+"""Visit statistics and the growing window: what a learner remembers of the episodes it has seen.
+
+Statistics count, for every step h and pair s*A + a, the visits n, the sums of the observed rewards and
+constraints, and the successors. They give the empirical model of Eq. empirical-p:
+
+    r_hat = sum r / n,   g_hat = sum g / n,   p_hat = count(s' | s, a) / n.
+
+The growing window holds the threshold signals of the last W = max(1, floor(gamma * finished)) episodes: it
+adds the newest episode and takes back those that fall out. Per step it knows the pair with the most
+samples, which represents the step (below Eq. empirical-gw), through a winner tree.
+
+Only counts and sums are stored; what follows from them is derived elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .arrays import Float, Int
+from .compilation import kernel
+from .errors import InvalidFile
+
+DENSE = 2**22  # entries of [H,S,S*A] up to which successors are counted in a dense block
+FIRST_ROOM = 2  # successors a pair has room for when it is first visited; doubled when full
+
+
+class Successors(NamedTuple):
+    """How often each successor followed: a dense block, or per pair a list in a growing pool."""
+
+    dense: Float  # [H, S, S*A], or empty
+    where: Int  # [H, S*A]: where a pair's list begins in the pool
+    length: Int  # [H, S*A]
+    room: Int  # [H, S*A]
+    states: NDArray[np.int32]  # [pool]
+    counts: Float  # [pool]
+    used: Int  # [1]: how much of the pool is taken
+
+
+class Statistics(NamedTuple):
+    """Visit statistics of every step and pair."""
+
+    n: Int  # [H, S*A]
+    sums: Float  # [1+m, H, S*A]: of rewards, then of constraints
+    starts: Int  # [S]: how often an episode began in each state
+    met: Int  # [H, S]: the states met at each step, in the order of their first visit
+    how_many: Int  # [H]: how many of them there are
+    known: NDArray[np.bool_]  # [H, S]
+    successors: Successors
+
+
+class Window(NamedTuple):
+    """Threshold samples of the window, per step and pair (one common pair when pooled)."""
+
+    gamma: Float  # [1]
+    n: Int  # [H, pairs]
+    sums: Float  # [m, H, pairs]
+    carries: Float  # [m, H, pairs]: the rounding errors of `sums`, so that taking back is exact
+    tree: NDArray[np.int32]  # [H, 2 * leaves]: node j holds the pair that wins among its leaves
+    pairs: NDArray[np.int32]  # [capacity, H]: the history, a ring; empty when gamma = 1
+    samples: Float  # [capacity, H, m]
+    span: Int  # [3]: finished episodes, the window's length, where its oldest episode is
+
+
+def statistics(H: int, S: int, A: int, m: int, *, dense: bool | None = None) -> Statistics:
+    """No visits yet; `dense` chooses the layout of the successors (by size when None)."""
+    if dense is None:
+        dense = H * S * S * A <= DENSE
+    lists = (0, 0) if dense else (H, S * A)
+    successors = Successors(
+        dense=np.zeros((H, S, S * A) if dense else (0, 0, 0)),
+        where=np.zeros(lists, np.int64),
+        length=np.zeros(lists, np.int64),
+        room=np.zeros(lists, np.int64),
+        states=np.zeros(0 if dense else 2 * H * S, np.int32),
+        counts=np.zeros(0 if dense else 2 * H * S),
+        used=np.zeros(1, np.int64),
+    )
+    return Statistics(
+        n=np.zeros((H, S * A), np.int64),
+        sums=np.zeros((1 + m, H, S * A)),
+        starts=np.zeros(S, np.int64),
+        met=np.zeros((H, S), np.int64),
+        how_many=np.zeros(H, np.int64),
+        known=np.zeros((H, S), np.bool_),
+        successors=successors,
+    )
+
+
+def window(H: int, pairs: int, m: int, gamma: float) -> Window:
+    """An empty window; gamma = 1 forgets nothing and so keeps no history."""
+    leaves = 1 << max(0, pairs - 1).bit_length()
+    capacity = 0 if gamma == 1.0 else 64
+    built = Window(
+        gamma=np.array([gamma]),
+        n=np.zeros((H, pairs), np.int64),
+        sums=np.zeros((m, H, pairs)),
+        carries=np.zeros((m, H, pairs)),
+        tree=np.zeros((H, 2 * leaves), np.int32),
+        pairs=np.zeros((capacity, H), np.int32),
+        samples=np.zeros((capacity, H, m)),
+        span=np.zeros(3, np.int64),
+    )
+    rebuild_tree(built)
+    return built
+
+
+def grow_statistics(statistics: Statistics) -> Statistics:
+    """The same statistics with a larger pool of successors."""
+    old = statistics.successors
+    size = 2 * len(old.states)
+    states, counts = np.zeros(size, np.int32), np.zeros(size)
+    states[: len(old.states)], counts[: len(old.counts)] = old.states, old.counts
+    return statistics._replace(successors=old._replace(states=states, counts=counts))
+
+
+def grow_window(window: Window) -> Window:
+    """The same window with a larger ring, its oldest episode first."""
+    _, length, oldest = window.span
+    order = (oldest + np.arange(length)) % len(window.pairs)
+    pairs = np.zeros((2 * len(window.pairs), *window.pairs.shape[1:]), np.int32)
+    samples = np.zeros((2 * len(window.samples), *window.samples.shape[1:]))
+    pairs[:length], samples[:length] = window.pairs[order], window.samples[order]
+    span = window.span.copy()
+    span[2] = 0
+    return window._replace(pairs=pairs, samples=samples, span=span)
+
+
+def check_statistics(fresh: Statistics, loaded: Statistics) -> Statistics:
+    """`loaded` if it can belong to a learner that began with `fresh`: no kernel reads outside of it."""
+    pool, model = loaded.successors, fresh.successors
+    for name, array, like in (
+        *((name, getattr(loaded, name), getattr(fresh, name)) for name in loaded._fields[:-1]),
+        *((name, getattr(pool, name), getattr(model, name)) for name in pool._fields),
+    ):
+        free = name in ("states", "counts")  # the pool grows
+        if array.dtype != like.dtype or (array.shape != like.shape and not free):
+            raise InvalidFile(f"the array '{name}' has another shape or type than the learner")
+    S = loaded.known.shape[1]
+    ends = pool.where + pool.room
+    if not (
+        (loaded.n >= 0).all()
+        and (loaded.starts >= 0).all()
+        and (loaded.how_many == loaded.known.sum(axis=1)).all()
+        and ((loaded.met >= 0) & (loaded.met < S)).all()
+        and pool.states.shape == pool.counts.shape == (len(pool.states),)
+        and ((pool.states >= 0) & (pool.states < S)).all()
+        and 0 <= pool.used[0] <= len(pool.states)
+        and (pool.where >= 0).all()
+        and ((pool.length >= 0) & (pool.length <= pool.room) & (pool.room <= S)).all()
+        and (ends <= pool.used[0]).all()
+        and np.isfinite(loaded.sums).all()
+        and np.isfinite(pool.counts).all()
+    ):
+        raise InvalidFile("the visit statistics contradict each other")
+    return loaded
+
+
+def check_window(fresh: Window, loaded: Window) -> Window:
+    """`loaded` if it can belong to a learner that began with `fresh`."""
+    for name in loaded._fields:
+        array, like = getattr(loaded, name), getattr(fresh, name)
+        free = name in ("pairs", "samples")  # the ring grows
+        same = array.shape[1:] == like.shape[1:] if free else array.shape == like.shape
+        if array.dtype != like.dtype or not same:
+            raise InvalidFile(f"the array '{name}' has another shape or type than the learner")
+    capacity, (finished, length, oldest) = len(loaded.pairs), loaded.span
+    pairs = loaded.n.shape[1]
+    ring = 0 <= length <= capacity and 0 <= oldest < capacity
+    if not (
+        loaded.gamma[0] == fresh.gamma[0]
+        and (loaded.n >= 0).all()
+        and len(loaded.samples) == capacity
+        and (capacity > 0) == (len(fresh.pairs) > 0)
+        and ((loaded.pairs >= 0) & (loaded.pairs < pairs)).all()
+        and finished >= length >= 0
+        and (ring or (capacity == 0 and oldest == 0))
+        and np.isfinite(loaded.sums).all()
+    ):
+        raise InvalidFile("the window contradicts itself")
+    return loaded
+
+
+@kernel
+def has_room(statistics: Statistics, window: Window) -> bool:
+    """Whether one more episode fits, whatever happens in it; if not, grow first."""
+    pool = statistics.successors
+    H, S = statistics.known.shape
+    # At worst every step moves a full list to a new place; no list is longer than S.
+    if pool.dense.shape[0] == 0 and pool.used[0] + H * S > pool.states.shape[0]:
+        return False
+    # The newest episode joins before the oldest leaves.
+    capacity = window.pairs.shape[0]
+    return capacity == 0 or bool(window.span[1] < capacity)
+
+
+@kernel
+def add_visit(
+    statistics: Statistics, h: int, s: int, pair: int, after: int, reward: float, constraints: Float
+) -> None:
+    """Count one step of an episode: `pair` = s*A + a was visited and led to `after`."""
+    if not statistics.known[h, s]:
+        statistics.known[h, s] = True
+        statistics.met[h, statistics.how_many[h]] = s
+        statistics.how_many[h] += 1
+    statistics.n[h, pair] += 1
+    statistics.sums[0, h, pair] += reward
+    for i in range(constraints.shape[0]):
+        statistics.sums[1 + i, h, pair] += constraints[i]
+    add_successor(statistics.successors, h, pair, after, statistics.known.shape[1])
+
+
+@kernel
+def add_successor(pool: Successors, h: int, pair: int, after: int, S: int) -> None:
+    """Count one transition; a list that is full moves to twice the room at the pool's end."""
+    if pool.dense.shape[0] > 0:
+        pool.dense[h, after, pair] += 1.0
+        return
+    first, length, room = pool.where[h, pair], pool.length[h, pair], pool.room[h, pair]
+    for j in range(first, first + length):
+        if pool.states[j] == after:
+            pool.counts[j] += 1.0
+            return
+    if length == room:
+        room = min(max(2 * room, FIRST_ROOM), S)
+        moved = pool.used[0]
+        pool.used[0] += room
+        for j in range(length):
+            pool.states[moved + j] = pool.states[first + j]
+            pool.counts[moved + j] = pool.counts[first + j]
+        pool.where[h, pair], pool.room[h, pair] = moved, room
+        first = moved
+    pool.states[first + length] = after
+    pool.counts[first + length] = 1.0
+    pool.length[h, pair] = length + 1
+
+
+@kernel
+def add_to_window(window: Window, pairs: Int, thresholds: Float) -> None:
+    """The newest episode joins, and what is older than W = max(1, floor(gamma * finished)) leaves.
+
+    `pairs` ``[H]`` are the visited pairs s*A + a; `thresholds` ``[H,m]`` the signals, NaN in a step
+    without a sample, which does not count (D7).
+    """
+    H, m = thresholds.shape
+    one = window.n.shape[1] == 1  # pooled, or a single pair
+    capacity = window.pairs.shape[0]
+    window.span[0] += 1
+    window.span[1] += 1
+    newest = (window.span[2] + window.span[1] - 1) % max(1, capacity)
+    for h in range(H):
+        pair = 0 if one else pairs[h]
+        count_sample(window, h, pair, thresholds[h], 1)
+        if capacity > 0:
+            window.pairs[newest, h] = pair
+            for i in range(m):
+                window.samples[newest, h, i] = thresholds[h, i]
+    if capacity > 0:
+        longest = max(1, math.floor(window.gamma[0] * window.span[0]))
+        while window.span[1] > longest:
+            oldest = window.span[2]
+            for h in range(H):
+                pair = int(window.pairs[oldest, h])
+                count_sample(window, h, pair, window.samples[oldest, h], -1)
+            window.span[2] = (oldest + 1) % capacity
+            window.span[1] -= 1
+
+
+@kernel
+def count_sample(window: Window, h: int, pair: int, sample: Float, sign: int) -> None:
+    """Add one sample of step h (sign 1) or take it back (sign -1)."""
+    if np.isnan(sample[0]):
+        return
+    window.n[h, pair] += sign
+    for i in range(sample.shape[0]):
+        if window.n[h, pair] == 0:
+            window.sums[i, h, pair] = 0.0
+            window.carries[i, h, pair] = 0.0
+        else:
+            # Knuth's two-sum: `carries` collects what rounding cuts off.
+            total, x = window.sums[i, h, pair], sign * sample[i]
+            rounded = total + x
+            part = rounded - total
+            window.carries[i, h, pair] += (total - (rounded - part)) + (x - part)
+            window.sums[i, h, pair] = rounded
+    replay(window.tree[h], window.n[h], pair)
+
+
+@kernel
+def replay(tree: NDArray[np.int32], n: Int, pair: int) -> None:
+    """Let the winners above `pair` be found again: the larger count wins, the left one on ties."""
+    node = (tree.shape[0] // 2 + pair) // 2
+    while node >= 1:
+        left, right = tree[2 * node], tree[2 * node + 1]
+        tree[node] = right if right < n.shape[0] and n[right] > n[left] else left
+        node //= 2
+
+
+@kernel
+def rebuild_tree(window: Window) -> None:
+    """All winners from the counts alone."""
+    H = window.n.shape[0]
+    leaves = window.tree.shape[1] // 2
+    for h in range(H):
+        for leaf in range(leaves):
+            window.tree[h, leaves + leaf] = leaf
+        for pair in range(0, leaves, 2):
+            replay(window.tree[h], window.n[h], pair)
+
+
+@kernel
+def representative(window: Window, h: int) -> int:
+    """The pair with the most samples at step h, the lowest on ties."""
+    return window.tree[h, 1] if window.tree.shape[1] > 2 else 0

@@ -1,0 +1,109 @@
+"""The options of the primal-dual learners: one frozen, checked record."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..arrays import as_count
+from ..errors import InvalidOption
+
+STANCES = {"pessimistic": 0.0, "optimistic": 1.0}
+
+
+@dataclass(frozen=True)
+class SpotOptions:
+    """The options of `Spot`, checked.
+
+    Args:
+        episodes: T, or None for anytime use (epochs of doubling length).
+        rho: the bound of the multipliers (D4), or give `slack`; infinite needs both steps.
+        slack: how much room a safe policy leaves over an episode, in the constraints' units: one number or one per
+            constraint; gives ``rho = 2 H / slack``.
+        thresholds: the limits where they are known, ``[m]`` or ``[m,H]``; None: they are learned.
+        stance: "pessimistic", "optimistic", or xi in [0,1] between them.
+        window: gamma in (0,1]: the share of the finished episodes that the threshold estimate looks at.
+        delta: the confidence is 1 - delta.
+        bonus: "hoeffding" (the paper) or "bernstein".
+        bonus_scale: c; 1 is what the theorems need, practice takes less.
+        estimator: "representative" (the paper: the most visited pair of a step) or "pooled" (all of them).
+        threshold_scale: k; 1 is what the theorems need.
+        clip_thresholds: whether threshold bounds are clipped to [0,1] per step (D2).
+        policy_step: eta; the paper's by default.
+        dual_step: 1 / eta_lambda; the paper's by default.
+
+    """
+
+    episodes: int | None
+    rho: float | None = None
+    slack: float | tuple[float, ...] | None = None
+    thresholds: tuple[tuple[float, ...], ...] | tuple[float, ...] | None = None
+    stance: str | float = "pessimistic"
+    window: float = 1.0
+    delta: float = 0.05
+    bonus: str = "hoeffding"
+    bonus_scale: float = 1.0
+    estimator: str = "representative"
+    threshold_scale: float = 1.0
+    clip_thresholds: bool = True
+    policy_step: float | None = None
+    dual_step: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.episodes is not None:
+            as_count("episodes", self.episodes, least=1, error=InvalidOption)
+        if (self.rho is None) == (self.slack is None):
+            raise InvalidOption("give rho or slack, one of the two.")
+        if self.rho is not None:
+            _number("rho", self.rho, 0.0, math.inf, open_low=True)
+            if math.isinf(self.rho) and (self.policy_step is None or self.dual_step is None):
+                raise InvalidOption("rho = inf needs policy_step and dual_step.")
+        if isinstance(self.stance, str):
+            _choice("stance", self.stance, tuple(STANCES), " or a number in [0,1]")
+        else:
+            _number("stance", self.stance, 0.0, 1.0)
+        _number("window", self.window, 0.0, 1.0, open_low=True)
+        _number("delta", self.delta, 0.0, 1.0, open_low=True, open_high=True)
+        _choice("bonus", self.bonus, ("hoeffding", "bernstein"))
+        _choice("estimator", self.estimator, ("representative", "pooled"))
+        for name in ("bonus_scale", "threshold_scale", "policy_step", "dual_step"):
+            if getattr(self, name) is not None:
+                _number(name, getattr(self, name), 0.0, math.inf, open_high=True)
+        if not isinstance(self.clip_thresholds, bool):
+            raise InvalidOption(
+                f"clip_thresholds must be True or False, got {self.clip_thresholds!r}."
+            )
+
+    @property
+    def xi(self) -> float:
+        """The weight of the optimistic bound."""
+        return STANCES[self.stance] if isinstance(self.stance, str) else float(self.stance)
+
+
+def _number(
+    name: str,
+    value: object,
+    low: float,
+    high: float,
+    *,
+    open_low: bool = False,
+    open_high: bool = False,
+) -> None:
+    """Raise unless `value` is a number between `low` and `high` (open ends exclude themselves)."""
+    ends = f"{'(' if open_low else '['}{low:g}, {high:g}{')' if open_high else ']'}"
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.number)):
+        raise InvalidOption(f"{name} must be a number in {ends}, got {value!r}.")
+    x = float(value)
+    above = x > low if open_low else x >= low
+    under = x < high if open_high else x <= high
+    if not (above and under):
+        raise InvalidOption(f"{name} must be a number in {ends}, got {value}.")
+
+
+def _choice(name: str, value: object, choices: tuple[str, ...], more: str = "") -> None:
+    if value not in choices:
+        raise InvalidOption(
+            f"{name} must be {' or '.join(map(repr, choices))}{more}, got {value!r}."
+        )

@@ -1,0 +1,179 @@
+"""What the paper promises, as functions: the radius of Theorem 1, when learning can begin, and the bounds.
+
+Everything is in inside units (signals in [0,1], regret and violation in sums of them).
+`docs/notes-on-the-paper.md` derives the explicit bounds and says where they differ from the paper's text.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from . import optimism
+from .errors import InvalidOption
+
+
+class Bounds(NamedTuple):
+    """Bounds, or their orders, on the reward regret and on the constraint violation."""
+
+    regret: float
+    violation: float
+
+
+def threshold_radius(
+    S: int,
+    A: int,
+    H: int,
+    m: int,
+    T: int,
+    n: int,
+    *,
+    delta: float = 0.05,
+    threshold_scale: float = 1.0,
+) -> float:
+    """Theorem 1: how far a threshold's mean over n samples of a step can be from the truth."""
+    if n == 0:
+        return 1.0
+    made = optimism.radii(S, A, H, m, T, delta, threshold_scale=threshold_scale)
+    return optimism.threshold_radius(made, float(n))
+
+
+def bonus(
+    S: int, A: int, H: int, m: int, T: int, n: int, *, delta: float = 0.05, bonus_scale: float = 1.0
+) -> float:
+    """Eq. opt-p: the bonus of a pair after n visits (infinite before the first, D8)."""
+    if n == 0:
+        return math.inf
+    made = optimism.radii(S, A, H, m, T, delta, bonus_scale=bonus_scale)
+    return optimism.bonus(made, float(n), optimism.transition_radius(made, float(n)))
+
+
+def visits_to_leave_cap(
+    S: int,
+    A: int,
+    H: int,
+    m: int,
+    T: int,
+    *,
+    mean: float = 0.0,
+    delta: float = 0.05,
+    bonus_scale: float = 1.0,
+) -> int:
+    """The visits after which a pair is no longer at its cap while its successors still are.
+
+    ``v_hat + phi(n) < 1`` with ``phi(n) = phi(1) / sqrt(n)``: the first n above (phi(1) / (1 - mean))^2, `mean`
+    being the smallest mean among the pair's reward and constraints.
+    """
+    if mean >= 1.0:
+        raise InvalidOption(f"mean must be below 1, got {mean}: such a pair never leaves its cap.")
+    once = bonus(S, A, H, m, T, 1, delta=delta, bonus_scale=bonus_scale)
+    return math.floor((once / (1.0 - mean)) ** 2) + 1
+
+
+def episodes_before_learning(
+    S: int,
+    A: int,
+    H: int,
+    m: int,
+    T: int,
+    *,
+    mean: float = 0.0,
+    frequency: float | None = None,
+    delta: float = 0.05,
+    bonus_scale: float = 1.0,
+) -> float:
+    """About how many episodes pass before the policy moves away from uniform at all.
+
+    `frequency` is how often the most visited pair of a step is visited under the uniform policy; by default 1 / A,
+    which it is at the first step when every episode starts in the same state. More than T: nothing will be learned.
+    """
+    visits = visits_to_leave_cap(S, A, H, m, T, mean=mean, delta=delta, bonus_scale=bonus_scale)
+    return visits / (1.0 / A if frequency is None else frequency)
+
+
+def sum_of_threshold_radii(
+    S: int,
+    A: int,
+    H: int,
+    m: int,
+    T: int,
+    *,
+    gamma: float = 1.0,
+    delta: float = 0.05,
+    threshold_scale: float = 1.0,
+    pooled: bool = False,
+) -> float:
+    """The largest that ``sum over t and h of zeta`` can be, whatever is visited.
+
+    A window of W samples gives its most visited pair at least W / (S A) of them (all of them when pooled); with
+    W >= gamma (t-1) / 2 and the sum of 1 / sqrt(t) this is at most
+    ``H + 4 H sqrt(2 ln(mSAHT/delta) S A T / gamma)``, without the inner 2 when gamma = 1, and never more than H T.
+    """
+    L = math.log(m * S * A * H * T / delta)
+    spread = 1 if pooled else S * A
+    loss = 1.0 if gamma == 1.0 else 2.0
+    total = H + 4.0 * threshold_scale * H * math.sqrt(loss * L * spread * T / gamma)
+    return min(total, float(H * T))
+
+
+def sum_of_bonuses(
+    S: int, A: int, H: int, m: int, T: int, *, delta: float = 0.05, bonus_scale: float = 1.0
+) -> float:
+    """The largest that ``sum over t and h of min(H, 2 phi)`` along the visited pairs can be.
+
+    A pair's first visit costs H; over N visits sum 1/sqrt(n) <= 2 sqrt(N), and the visits spread worst evenly.
+    """
+    once = bonus(S, A, H, m, T, 1, delta=delta, bonus_scale=bonus_scale)
+    total = H * (S * A * H + 4.0 * once * math.sqrt(S * A * T))
+    return min(total, float(H * H * T))
+
+
+def explicit_bound(
+    A: int,
+    H: int,
+    m: int,
+    T: int,
+    rho: float,
+    *,
+    zeta_sum: float,
+    phi_sum: float,
+    xi: float = 0.0,
+) -> Bounds:
+    """The bound that a run can evaluate, from the radii summed over the run.
+
+    Reward regret: ``H^2 (1 + m rho) sqrt(2 T ln A) + (1 - xi) 2 m rho sum zeta + sum min(H, 2 phi)
+    + rho H sqrt(m T) / 2``.
+    Violation: ``2 / rho`` times the same with ``2 rho (xi + (1 - xi)(m - 1)) sum zeta`` for the thresholds, the bonuses
+    times (1 + rho), and the dual term twice. `zeta_sum` and `phi_sum` are taken along the run, or from
+    `sum_of_threshold_radii` and `sum_of_bonuses` before it.
+    """
+    mirror = H**2 * (1.0 + m * rho) * math.sqrt(2.0 * T * math.log(A))
+    dual = rho * H * math.sqrt(m * T) / 2.0
+    regret = mirror + (1.0 - xi) * 2.0 * m * rho * zeta_sum + phi_sum + dual
+    thresholds = 2.0 * rho * (xi + (1.0 - xi) * (m - 1)) * zeta_sum
+    violation = 2.0 / rho * (mirror + thresholds + (1.0 + rho) * phi_sum + 2.0 * dual)
+    return Bounds(regret, violation)
+
+
+def order_pessimistic(
+    S: int, A: int, H: int, m: int, T: int, rho: float, *, successors: int, gamma: float = 1.0
+) -> Bounds:
+    """Theorem 2 as printed, without its constants and logarithms."""
+    values = math.sqrt(S * successors * H**4 * T)
+    rest = (math.sqrt(successors) + H) * H**2 * S * A
+    mirror = H**2 * (1.0 + m * rho) * math.sqrt(T)
+    thresholds = m * rho * H * math.sqrt(S * A * T / gamma)
+    violation = (values + rest) / rho + m * H**2 * math.sqrt(S * A * T / gamma)
+    return Bounds(values + mirror + thresholds + rest, violation)
+
+
+def order_optimistic(
+    S: int, A: int, H: int, m: int, T: int, rho: float, *, successors: int, gamma: float = 1.0
+) -> Bounds:
+    """Theorem 3 as printed, without its constants and logarithms; `rho` is its rho'."""
+    values = math.sqrt(S * successors * H**4 * T)
+    rest = (math.sqrt(successors) + H) * H**2 * S * A
+    mirror = H**2 * (1.0 + m * rho) * math.sqrt(T)
+    thresholds = math.sqrt(m * S * A * H**2 * T / gamma) + math.sqrt(m) * S * A * H
+    violation = (1.0 + 1.0 / rho) * math.sqrt(m) * (values + rest) + m * H**2 * math.sqrt(T)
+    return Bounds(values + mirror + rest, violation + thresholds)
