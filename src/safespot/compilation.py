@@ -26,7 +26,19 @@ log = logging.getLogger(__name__)
 
 def kernel(function: F) -> F:
     """Compile `function` with Numba, cached on disk, without the GIL."""
-    dispatcher: Any = numba.njit(nogil=True, error_model="numpy")(function)
+    return _compiled(function, inline="never")
+
+
+def inner(function: F) -> F:
+    """A kernel for the innermost loop: its body is pasted into the kernels that call it.
+
+    A call counts references to every array it is given, which costs as much as a short row.
+    """
+    return _compiled(function, inline="always")
+
+
+def _compiled(function: F, inline: str) -> F:
+    dispatcher: Any = numba.njit(nogil=True, error_model="numpy", inline=inline)(function)
     dispatcher._cache = _PackageCache(function)
     compiled: F = dispatcher
     return compiled
