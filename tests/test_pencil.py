@@ -8,7 +8,6 @@ import math
 
 import numpy as np
 import pytest
-
 from reference import ReferenceSpot
 
 # Each subject: a learner class, and how to hand it one episode

@@ -26,19 +26,24 @@ log = logging.getLogger(__name__)
 
 def kernel(function: F) -> F:
     """Compile `function` with Numba, cached on disk, without the GIL."""
-    return _compiled(function, inline="never")
+    return _compiled(function)
 
 
 def inner(function: F) -> F:
-    """A kernel for the innermost loop: its body is pasted into the kernels that call it.
+    """A kernel for inner loops: its body is pasted into the kernels that call it.
 
     A call counts references to every array it is given, which costs as much as a short row.
     """
     return _compiled(function, inline="always")
 
 
-def _compiled(function: F, inline: str) -> F:
-    dispatcher: Any = numba.njit(nogil=True, error_model="numpy", inline=inline)(function)
+def lean(function: F) -> F:
+    """A kernel that allocates nothing, so that no references are counted at all."""
+    return _compiled(function, _nrt=False)
+
+
+def _compiled(function: F, **options: Any) -> F:
+    dispatcher: Any = numba.njit(nogil=True, error_model="numpy", **options)(function)
     dispatcher._cache = _PackageCache(function)
     compiled: F = dispatcher
     return compiled

@@ -16,9 +16,10 @@ from scipy import sparse
 from .arrays import Float, Int, Policy, frozen
 from .cmdp import CMDP, Model
 from .columns import TOLERANCE, Column, Mixture, best_mixture, largest_margin
-from .compilation import kernel
+from .compilation import inner, kernel
 from .errors import Infeasible, InvalidOption, SolverError
-from .transitions import as_matrices, expect, push
+from .products import mix_rows
+from .transitions import as_matrices, block, expect, push
 
 SMALL = 200  # policy entries H*S*A up to which the linear program is as fast as anything
 
@@ -292,6 +293,40 @@ def start_values(start: Float, V: Float) -> Float:
         for s in range(S):
             values[c] += start[s] * V[c, s]
     return values
+
+
+@inner
+def forward_values(
+    model: Model, pi: Float, now: Float, after: Float, mass: Float, values: Float
+) -> None:
+    """The same by the occupancy measure, forward: one pass over the transitions serves every component.
+
+    `now`, `after` ``[S]`` and `mass` ``[S*A]`` are worked in; `values` ``[1+m]`` is written.
+    """
+    H, S, A = pi.shape
+    components, steps, _ = model.payoffs.shape
+    for s in range(S):
+        now[s] = model.start[s]
+    for c in range(components):
+        values[c] = 0.0
+    for h in range(H):
+        for s in range(S):
+            for a in range(A):
+                mass[s * A + a] = now[s] * pi[h, s, a]
+        k = h if steps > 1 else 0
+        for c in range(components):
+            for row in range(S * A):
+                values[c] += mass[row] * model.payoffs[c, k, row]
+        if model.P.dense.shape[0] > 0:
+            mix_rows(mass, model.P.dense[block(model.P, h)], now)
+        else:
+            for s in range(S):
+                after[s] = 0.0
+            for row in range(S * A):
+                if mass[row] > 0.0:
+                    push(model.P, h, row, mass[row], after)
+            for s in range(S):
+                now[s] = after[s]
 
 
 @kernel

@@ -182,7 +182,7 @@ def push(P: Transitions, h: int, row: int, mass: float, out: Float) -> None:
             out[P.successors[j]] += mass * P.probabilities[j]
 
 
-@kernel
+@inner
 def successor(P: Transitions, h: int, row: int, u: float) -> int:
     """The next state at which the cumulated probability passes u in [0,1).
 
