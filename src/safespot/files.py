@@ -36,7 +36,8 @@ def write_arrays(
         "about": json.dumps(about, sort_keys=True, allow_nan=False),
     }
     metadata["blake2b"] = _checksum(arrays, metadata)
-    replace(Path(path), save({k: np.ascontiguousarray(v) for k, v in arrays.items()}, metadata))
+    # np.ascontiguousarray would turn a number into an array of one.
+    replace(Path(path), save({k: np.asarray(v, order="C") for k, v in arrays.items()}, metadata))
 
 
 def read_arrays(path: str | Path, kind: str) -> tuple[dict[str, NDArray], dict[str, Any]]:
