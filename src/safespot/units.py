@@ -8,7 +8,7 @@ offset high and scale low - high, so that a small cost is a large inside value.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -79,8 +79,9 @@ def units(
     error: Error = InvalidModel,
 ) -> Units:
     """Check senses and ranges and derive the maps; one sense or range serves every constraint."""
-    each = (senses,) * m if isinstance(senses, str) else tuple(senses)
-    if len(each) != m or any(sense not in (">=", "<=") for sense in each):
+    each = tuple(senses) if isinstance(senses, Iterable) else ()
+    each = (senses,) * m if isinstance(senses, str) else each
+    if len(each) != m or any(not isinstance(s, str) or s not in (">=", "<=") for s in each):
         raise error(
             f"senses must be '>=', '<=' or one of them for each of the {m} constraints, "
             f"got {senses!r}."
