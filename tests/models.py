@@ -364,6 +364,7 @@ BREAKS: dict[str, Break] = {
     "reward_range: number": _set("reward_range", 1.0),
     "reward_range: NaN": _set("reward_range", (0.0, np.nan)),
     "reward_range: infinite": _set("reward_range", (-np.inf, np.inf)),
+    "reward_range: overflows": _set("reward_range", (-1.5e308, 1.5e308)),
     "reward_range: text": _set("reward_range", "ab"),
     "reward_range: None": _set("reward_range", None),
     "constraint_ranges: reversed": _change("constraint_ranges", lambda r: [(b, a) for a, b in r]),

@@ -8,6 +8,7 @@ offset high and scale low - high, so that a small cost is a large inside value.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -124,6 +125,7 @@ def units_of_interface(
 
 def _range(name: str, value: Sequence[float] | Float, error: Error) -> Range:
     array = as_floats(name, value, error=error)
-    if array.shape != (2,) or not array[0] < array[1] or not np.isfinite(array[1] - array[0]):
+    low, high = array.tolist() if array.shape == (2,) else (0.0, 0.0)
+    if not low < high or high - low == math.inf:  # Python's floats overflow without a warning
         raise error(f"{name} must be (low, high) with low < high, got {value!r}.")
-    return float(array[0]), float(array[1])
+    return low, high
