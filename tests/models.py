@@ -375,6 +375,7 @@ BREAKS: dict[str, Break] = {
     "constraint_ranges: ragged": _set("constraint_ranges", [[0.0, 1.0], [2.0]]),
     "sparse: index too large": _sparse(_tamper("indices", 99)),
     "sparse: negative index": _sparse(_tamper("indices", -1)),
+    "sparse: pointer": _sparse(_tamper("indptr", 999)),
     "sparse: NaN": _sparse(_tamper("data", np.nan)),
     "sparse: infinite": _sparse(_tamper("data", np.inf)),
     "sparse: negative": _sparse(_tamper("data", -0.25)),
@@ -386,6 +387,7 @@ BREAKS: dict[str, Break] = {
     "sparse: mixed with dense": _change(
         "transitions", lambda P: [sparse.csr_array(P[0].reshape(-1, P.shape[-1])), P[0]]
     ),
+    "sparse: columns with a bad index": _sparse(_columns_out_of_range),
 }
 
 

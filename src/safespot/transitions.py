@@ -68,8 +68,10 @@ def _from_sparse(
             )
         if matrix.dtype.kind not in "fiub":
             raise InvalidModel(f"transitions hold {matrix.dtype}; expected real numbers.")
-        csr = sparse.csr_array(matrix, dtype=np.float64)
         try:
+            if hasattr(matrix, "check_format"):  # before SciPy follows indices out of bounds
+                matrix.check_format(full_check=True)
+            csr = sparse.csr_array(matrix, dtype=np.float64)
             csr.check_format(full_check=True)
         except ValueError as problem:
             raise InvalidModel(f"transitions are not a valid sparse matrix: {problem}.") from None
