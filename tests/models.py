@@ -338,6 +338,7 @@ BREAKS: dict[str, Break] = {
     "start: text": _set("start", "first"),
     "start: None": _set("start", None),
     "start: empty": _set("start", []),
+    "start: ragged": _set("start", [[0.5], [0.25, 0.25]]),
     "start: sum": _change("start", lambda s: np.asarray(s) * 0.9),
     "start: NaN": _entry("start", np.nan),
     "start: negative entry": _entry("start", -0.5),

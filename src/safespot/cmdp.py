@@ -350,7 +350,11 @@ def _check_means(name: str, array: Float, bounds: tuple[float, float], axes: str
 
 
 def _as_start(value: int | ArrayLike, S: int) -> int | Float:
-    if np.ndim(value) == 0:
+    try:
+        single = np.ndim(value) == 0
+    except ValueError:  # ragged, and refused below
+        single = False
+    if single:
         state = as_count("start", value, least=0)
         if state >= S:
             raise InvalidModel(f"start is state {state}; states are 0 to {S - 1}.")
