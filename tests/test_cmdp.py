@@ -200,6 +200,19 @@ def test_a_row_that_nobody_can_reach_need_not_be_a_distribution() -> None:
 
 
 @given(valid(feasible=False))
+def test_a_model_is_frozen(arguments: Arguments) -> None:
+    cmdp = ss.CMDP(**arguments)
+    with pytest.raises(AttributeError, match="frozen"):
+        cmdp.rewards = np.zeros(1)
+    with pytest.raises(AttributeError, match="frozen"):
+        cmdp.new = 1  # type: ignore[attr-defined]
+    outside = [cmdp.rewards, cmdp.constraints, cmdp.thresholds, cmdp.start, cmdp.actions]
+    for array in [*outside, *_leaves(cmdp.model)]:
+        if isinstance(array, np.ndarray):
+            assert not array.flags.writeable
+
+
+@given(valid(feasible=False))
 def test_the_callers_arrays_are_not_shared(arguments: Arguments) -> None:
     cmdp, twin = ss.CMDP(**arguments), ss.CMDP(**arguments)
     assert cmdp == twin

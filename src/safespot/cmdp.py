@@ -322,7 +322,7 @@ def spread_thresholds(thresholds: Float, H: int, terms: Units) -> tuple[Float, F
     """Thresholds ``[m]`` or ``[m,H]`` as ``[m,H]``: in the user's terms, and inside."""
     m = len(terms.senses)
     if thresholds.shape == (m,):
-        thresholds = frozen(np.repeat(thresholds[:, None] / H, H, axis=1))
+        thresholds = np.repeat(thresholds[:, None] / H, H, axis=1)
     if thresholds.shape != (m, H):
         raise InvalidModel(
             f"thresholds have shape {thresholds.shape}; expected per step [m,H] = {[m, H]}, or "
@@ -331,7 +331,7 @@ def spread_thresholds(thresholds: Float, H: int, terms: Units) -> tuple[Float, F
     for i in range(m):
         _check_means(f"threshold of constraint {i}", thresholds[i], terms.constraint_ranges[i], "h")
     inside = terms.constraints.inside(thresholds.T).T.clip(0.0, 1.0)
-    return thresholds, frozen(np.ascontiguousarray(inside))
+    return frozen(thresholds), frozen(np.ascontiguousarray(inside))
 
 
 def _check_ranges(r: Float, g: Float, terms: Units) -> None:
