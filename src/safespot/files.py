@@ -87,11 +87,17 @@ def replace(path: Path, data: bytes) -> None:
         raise InvalidFile(
             f"cannot write {path}: {problem.strerror}. What was there before is untouched."
         ) from None
-    directory = os.open(path.parent, os.O_RDONLY)
     try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+        directory = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+    except OSError as problem:
+        raise InvalidFile(
+            f"{path} is written, but it may not survive a crash: its folder cannot be synced "
+            f"({problem.strerror})."
+        ) from None
 
 
 def _checksum(arrays: dict[str, NDArray], metadata: dict[str, str]) -> str:
