@@ -204,11 +204,11 @@ def test_a_file_that_is_not_ours_is_refused(tmp_path: Path) -> None:
 def test_a_missing_file_or_a_folder_is_our_error(tmp_path: Path, small: ss.CMDP) -> None:
     with pytest.raises(ss.InvalidFile, match=r"cannot read .*absent: No such file"):
         ss.CMDP.load(tmp_path / "absent")
-    with pytest.raises(ss.InvalidFile, match="cannot read .*: Is a directory"):
+    with pytest.raises(ss.InvalidFile, match=r"cannot read .*: Is a directory"):
         ss.CMDP.load(tmp_path)
-    with pytest.raises(ss.InvalidFile, match="cannot write .*: No such file"):
+    with pytest.raises(ss.InvalidFile, match=r"cannot write .*: No such file"):
         small.save(tmp_path / "absent" / "model")
     (tmp_path / "folder").mkdir()
-    with pytest.raises(ss.InvalidFile, match="cannot write .*: Is a directory"):
+    with pytest.raises(ss.InvalidFile, match=r"cannot write .*: Is a directory"):
         small.save(tmp_path / "folder")
     assert [file.name for file in tmp_path.iterdir()] == ["folder"]
