@@ -174,7 +174,9 @@ def test_a_law_takes_as_many_numbers_whatever_its_parameter() -> None:
         np.testing.assert_array_equal(ours, theirs)
 
 
-@pytest.mark.parametrize("wrong", [0, -1.0, np.nan, np.inf, -np.inf, "2", None, True, 1j, [1.0]])
+@pytest.mark.parametrize(
+    "wrong", [0, -1.0, np.nan, np.inf, -np.inf, "2", None, True, 1j, np.complex128(1), [1.0]]
+)
 def test_a_wrong_parameter_is_refused(wrong: Any) -> None:
     with pytest.raises(ss.InvalidModel, match="concentration must be"):
         ss.Beta(wrong)
