@@ -58,8 +58,8 @@ def make(
     if k > S:
         raise InvalidOption(f"successors = {k} is more than the {S} states.")
     margin = 0.1 * H if slack is None else slack
-    if not 0.0 <= margin <= H:
-        raise InvalidOption(f"slack must lie in [0, H] = [0, {H}], got {slack}.")
+    if not isinstance(margin, (int, float, np.integer, np.floating)) or not 0.0 <= margin <= H:
+        raise InvalidOption(f"slack must be a number in [0, H] = [0, {H}], got {slack!r}.")
     bits = np.random.PCG64(as_count("seed", seed, least=0, error=InvalidOption))
     where = _subsets(bits, S * A, S, k)
     weights = 1.0 - _uniforms(bits, S * A * k).reshape(S * A, k)  # in (0, 1]
