@@ -11,12 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy import sparse
 
 Arguments = dict[str, Any]
 Rng = np.random.Generator
-Array = NDArray[Any]
+Array = Any  # a NumPy array; its shape stands beside it
 
 RANGES = [(0.0, 1.0), (-3.0, 7.0), (2.0, 2.5), (-1.0, 0.0), (0.0, 4.0)]
 
@@ -39,8 +38,8 @@ def tables(arguments: Arguments) -> Tables:
     g, alpha = np.asarray(arguments["constraints"]), np.asarray(arguments["thresholds"])
     S, A = np.shape(arguments["rewards"])[-2:]
     m, H = len(g), horizon(arguments)
-    P = arguments["transitions"]
-    if sparse.issparse(P):
+    P: Any = arguments["transitions"]
+    if hasattr(P, "toarray"):
         P = P.toarray().reshape(S, A, S)
     elif isinstance(P, list):
         P = np.stack([matrix.toarray().reshape(S, A, S) for matrix in P])
@@ -71,7 +70,7 @@ def horizon(arguments: Arguments) -> int:
         len(arguments["rewards"]) if np.ndim(arguments["rewards"]) == 3 else None,
         np.shape(arguments["constraints"])[1] if np.ndim(arguments["constraints"]) == 4 else None,
         np.shape(arguments["thresholds"])[1] if np.ndim(arguments["thresholds"]) == 2 else None,
-        len(arguments["actions"]) if np.ndim(arguments.get("actions")) == 3 else None,
+        len(arguments["actions"]) if np.ndim(arguments.get("actions", True)) == 3 else None,
     ]
     return next(int(H) for H in said if H is not None)
 

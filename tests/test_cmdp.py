@@ -29,7 +29,7 @@ def plain(**changes: Any) -> Arguments:
     return {**arguments, **changes}
 
 
-def altered(array: Any, index: Any, value: float) -> Any:
+def altered(array: Any, index: Any, value: Any) -> Any:
     changed = np.array(array)
     changed[index] = value
     return changed
@@ -56,6 +56,7 @@ def test_a_model_says_what_the_user_said(arguments: Arguments) -> None:
     assert cmdp.reward_range == t.reward_range
     np.testing.assert_array_equal(cmdp.constraint_ranges, t.constraint_ranges)
     if "actions" in arguments:
+        assert cmdp.actions is not None
         np.testing.assert_array_equal(np.broadcast_to(cmdp.actions, (H, S, A)), t.mask)
     else:
         assert cmdp.actions is None
@@ -205,7 +206,7 @@ def test_a_model_is_frozen(arguments: Arguments) -> None:
     with pytest.raises(AttributeError, match="frozen"):
         cmdp.rewards = np.zeros(1)
     with pytest.raises(AttributeError, match="frozen"):
-        cmdp.new = 1  # type: ignore[attr-defined]
+        cmdp.new = 1
     outside = [cmdp.rewards, cmdp.constraints, cmdp.thresholds, cmdp.start, cmdp.actions]
     for array in [*outside, *_leaves(cmdp.model)]:
         if isinstance(array, np.ndarray):
@@ -236,7 +237,7 @@ def test_the_callers_arrays_are_not_shared(arguments: Arguments) -> None:
 
 
 def _parts(matrix: Any) -> list[Any]:
-    return [matrix.data] if sparse.issparse(matrix) else [matrix]
+    return [matrix if isinstance(matrix, np.ndarray) else matrix.data]
 
 
 def test_what_no_step_changes_is_kept_once() -> None:

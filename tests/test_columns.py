@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 
 from safespot.columns import Column, Price, best_mixture, largest_margin
 
-TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+TIGHT: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
 def pricing(table: Any) -> Price[int]:
@@ -27,7 +27,7 @@ def pricing(table: Any) -> Price[int]:
 
 def best_by_program(table: Any, thresholds: Any) -> float | None:
     n = len(table)
-    result = linprog(
+    result: Any = linprog(
         -table[:, 0], A_ub=-table[:, 1:].T, b_ub=-thresholds, A_eq=np.ones((1, n)), b_eq=[1.0],
         method="highs", options=TIGHT,
     )  # fmt: skip
@@ -36,7 +36,7 @@ def best_by_program(table: Any, thresholds: Any) -> float | None:
 
 def margin_by_program(table: Any, thresholds: Any) -> float:
     n, m = len(table), len(thresholds)
-    result = linprog(
+    result: Any = linprog(
         np.r_[np.zeros(n), -1.0],
         A_ub=np.c_[(thresholds - table[:, 1:]).T, np.ones(m)],
         b_ub=np.zeros(m),

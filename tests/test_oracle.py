@@ -24,7 +24,7 @@ from safespot.transitions import block, expect, push, row_extremes, successor
 
 from .models import Arguments, Tables, random_policy, tables, to_inside, valid, values
 
-TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+TIGHT: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
 def enumerated(t: Tables, policy: Any) -> Any:
@@ -64,14 +64,14 @@ class Program:
                     flow[h, s, h - 1] -= t.transitions[h - 1, :, :, s]
         self.flow = flow.reshape(H * S, self.n)
         self.first = np.r_[t.start, np.zeros((H - 1) * S)]
-        self.upper = np.where(t.mask.ravel(), None, 0.0)
+        self.upper: list[Any] = [None if open_ else 0.0 for open_ in t.mask.ravel()]
         self.rewards = t.rewards.ravel()
         self.constraints = t.constraints.reshape(-1, self.n)
         self.limits = t.thresholds.sum(axis=1)
 
     def optimum(self, room: float = 0.0) -> float | None:
         """The largest reward that keeps every limit with this much room."""
-        result = linprog(
+        result: Any = linprog(
             -self.rewards, A_ub=-self.constraints, b_ub=-self.limits - room, A_eq=self.flow,
             b_eq=self.first, bounds=[(0, u) for u in self.upper], method="highs", options=TIGHT,
         )  # fmt: skip
@@ -79,7 +79,7 @@ class Program:
 
     def margin(self) -> float:
         """The largest room that every limit can have at once."""
-        result = linprog(
+        result: Any = linprog(
             np.r_[np.zeros(self.n), -1.0],
             A_ub=np.c_[-self.constraints, np.ones(len(self.limits))],
             b_ub=-self.limits,

@@ -161,7 +161,7 @@ def test_compiled_laws_give_the_bits_of_plain_python(
         )
 
 
-@numba.njit  # type: ignore[untyped-decorator]
+@numba.njit
 def c_lgamma(x: float) -> float:
     return math.lgamma(x)
 

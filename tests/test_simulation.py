@@ -210,10 +210,10 @@ def test_a_wrong_seed_is_refused(seed: Any) -> None:
 def test_wrong_calls_are_refused_before_anything_is_drawn() -> None:
     problem, policy = ward()
     streams, untouched = ss.streams(0), ss.streams(0)
-    for wrong in (policy[:2], policy * 0.5, np.full_like(policy, 1 / 3), "best", None):
-        with pytest.raises(ss.InvalidModel, match="policy"):
-            ss.play(problem, wrong, streams, 1)
     bad: Any
+    for bad in (policy[:2], policy * 0.5, np.full_like(policy, 1 / 3), "best", None):
+        with pytest.raises(ss.InvalidModel, match="policy"):
+            ss.play(problem, bad, streams, 1)
     for bad in (-1, 1.0, "1", None):
         with pytest.raises(ss.InvalidOption, match="episode"):
             ss.play(problem, policy, streams, bad)

@@ -38,7 +38,7 @@ def test_there_and_back(terms: Units, data: st.DataObject) -> None:
     inside = np.array([data.draw(numbers) for _ in range(m)])
     steps = data.draw(st.integers(1, 50))
     # Both ends of a range are below 2,001, so rounding is below 2,001 * 2^-52 over the smallest width.
-    close = {"rtol": 0.0, "atol": 1e-9}
+    close: dict[str, Any] = {"rtol": 0.0, "atol": 1e-9}
     outside = terms.constraints.outside(inside)
     for x, y, sense, (low, high) in zip(
         inside, outside, terms.senses, terms.constraint_ranges, strict=True
