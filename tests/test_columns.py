@@ -154,3 +154,17 @@ def test_a_mixture_by_hand() -> None:
     edge = best_mixture(pricing(table), np.array([1.0]))
     assert edge is not None
     assert edge.values == pytest.approx([0.0, 1.0], abs=1e-9)
+
+
+def test_without_any_room_the_thresholds_are_still_kept() -> None:
+    # The bound on the margin came out as -1e-17, and the search for a first mixture ended there.
+    table = np.array([
+        [0.50, 0.50, 0.75, 0.25],
+        [1.00, 1.00, 0.50, 0.50],
+        [0.50, 0.50, 0.25, 1.00],
+        [0.75, 0.75, 0.50, 0.75],
+    ])  # fmt: skip
+    mixture = best_mixture(pricing(table), np.array([0.75, 0.5, 0.75]))
+    assert mixture is not None
+    assert mixture.values == pytest.approx([0.75, 0.75, 0.5, 0.75], abs=1e-9)
+    assert mixture.bound == pytest.approx(0.75, abs=1e-9)

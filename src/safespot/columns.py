@@ -107,7 +107,9 @@ def _generate(
         if reached < bound:
             bound, multipliers = float(reached), duals
         known = any(np.array_equal(column.values, old.values) for old in found)
-        if known or bound - value <= _slack(column.values) or value >= enough or bound < -enough:
+        close = bound - value <= _slack(column.values)
+        # Rounding alone may not say that a margin is out of reach.
+        if known or close or value >= enough or bound < -enough - _slack(thresholds):
             break
         master.add(column.values[0], column.values[1:] - thresholds)
         found.append(column)
