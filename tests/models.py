@@ -143,11 +143,11 @@ def valid(
     feasible: bool = True,
     layouts: tuple[str, ...] = ("dense", "csr", "csc", "coo"),
     margins: tuple[float, ...] = (0.0, 0.01, 0.3),
-    most: int = 3,
+    masks: bool = True,
 ) -> Arguments:
     """Arguments of a valid CMDP; a feasible one keeps what some policy reaches less a margin."""
     S, A, H = draw(st.integers(1, 4)), draw(st.integers(1, 3)), draw(st.integers(1, 4))
-    m = draw(st.integers(1, most))
+    m = draw(st.integers(1, 3))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     coarse = draw(st.booleans())  # few distinct numbers: ties and degenerate programs
 
@@ -157,10 +157,11 @@ def valid(
     def steps() -> tuple[int, ...]:
         return draw(st.sampled_from([(), (H,)]))
 
-    masks: Any = draw(st.sampled_from([None, (S, A), (H, S, A)]))
+    shapes: list[Any] = [None, (S, A), (H, S, A)]
+    shape = draw(st.sampled_from(shapes)) if masks else None
     mask = None
-    if masks is not None:
-        mask = rng.random(masks) < 0.6
+    if shape is not None:
+        mask = rng.random(shape) < 0.6
         mask[..., 0] |= ~mask.any(axis=-1)
     P = _rows(rng, (*steps(), S, A, S), coarse)
     if mask is not None and mask.ndim == 2 and draw(st.booleans()):
@@ -262,6 +263,15 @@ def _change(name: str, change: Callable[[Any], Any]) -> Break:
     return apply
 
 
+def _negative(P: Any) -> Any:
+    """A negative entry in the first row, whose sum stays one where it has a second entry."""
+    changed = np.array(P)
+    row = changed.reshape(-1, changed.shape[-1])[0]
+    row[0] += 2.0
+    row[-1] -= 2.0 if len(row) > 1 else 4.0
+    return changed
+
+
 def _ragged(array: Any) -> Any:
     return [np.asarray(array).tolist(), [[0.0]]]
 
@@ -319,7 +329,7 @@ BREAKS: dict[str, Break] = {
         f"{n}: huge ints": _change(n, lambda a: (np.full(np.shape(a), 10**30, object)).tolist())
         for n in ARRAYS
     },
-    "transitions: negative": _entry("transitions", -1e-6),
+    "transitions: negative": _change("transitions", _negative),
     "transitions: a row's sum": _change("transitions", lambda P: P * (1 + 1e-6)),
     "constraints: none": _change("constraints", lambda g: g[:0]),
     "thresholds: none": _change("thresholds", lambda a: a[:0]),
@@ -394,7 +404,8 @@ BREAKS: dict[str, Break] = {
 @st.composite
 def broken(draw: st.DrawFn, what: str | None = None) -> Arguments:
     """Arguments that are wrong in one way: that of `what`, a key of `BREAKS`, or any."""
-    t = tables(draw(valid(layouts=("dense",))))
+    # Without a mask: a row of an inadmissible pair may hold anything, so breaking it breaks nothing.
+    t = tables(draw(valid(layouts=("dense",), masks=False)))
     arguments = to_arguments(t)
     arguments["horizon"] = len(t.rewards)
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
