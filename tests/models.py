@@ -265,7 +265,7 @@ def _change(name: str, change: Callable[[Any], Any]) -> Break:
 
 def _negative(P: Any) -> Any:
     """A negative entry in the first row, whose sum stays one where it has a second entry."""
-    changed = np.array(P)
+    changed = np.array(P, order="C")
     row = changed.reshape(-1, changed.shape[-1])[0]
     row[0] += 2.0
     row[-1] -= 2.0 if len(row) > 1 else 4.0
