@@ -18,7 +18,7 @@ from .cmdp import CMDP, Model
 from .columns import TOLERANCE, Column, Mixture, best_mixture, largest_margin
 from .compilation import inner, kernel
 from .errors import Infeasible, InvalidModel, InvalidOption, SolverError
-from .products import mix_rows
+from .products import dot, mix_rows
 from .transitions import as_matrices, block, expect, push
 
 SMALL = 200  # policy entries H*S*A up to which the linear program is as fast as anything
@@ -325,8 +325,7 @@ def forward_values(
                 mass[s * A + a] = now[s] * pi[h, s, a]
         k = h if steps > 1 else 0
         for c in range(components):
-            for row in range(S * A):
-                values[c] += mass[row] * model.payoffs[c, k, row]
+            values[c] += dot(mass, model.payoffs[c, k])
         if model.P.dense.shape[0] > 0:
             mix_rows(mass, model.P.dense[block(model.P, h)], now)
         else:

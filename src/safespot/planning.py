@@ -14,8 +14,6 @@ proportional to what has been learned, and nothing special has to be done for it
 
 from __future__ import annotations
 
-import numpy as np
-
 from .arrays import Bool, Float, Int
 from .compilation import inner
 from .estimators import Statistics
@@ -23,20 +21,17 @@ from .products import mix_rows
 
 
 @inner
-def back_up(statistics: Statistics, h: int, G: Float, weight: Float, expected: Float) -> None:
-    """``expected[c, pair] = p_hat G_c`` for the pairs of every state met at step h.
+def back_up(statistics: Statistics, h: int, G: Float, D: Float) -> None:
+    """``D[c, pair] = sum_s' count(s') G_c(s')``, n times p_hat G, for the pairs of every state met at step h.
 
-    `G` ``[1+m, S]`` are the gaps of step h + 1; `weight` ``[H, pairs]`` is 1 / n.
+    `G` ``[1+m, S]`` are the gaps of step h + 1.
     """
     components, S = G.shape
-    pairs = expected.shape[1]
-    A = pairs // S
+    A = D.shape[1] // S
     successors = statistics.successors
     if successors.dense.shape[0] > 0:
         for c in range(components):
-            mix_rows(G[c], successors.dense[h], expected[c])
-            for pair in range(pairs):
-                expected[c, pair] *= weight[h, pair]
+            mix_rows(G[c], successors.dense[h], D[c])
         return
     for j in range(statistics.how_many[h]):
         s = statistics.met[h, j]
@@ -47,72 +42,88 @@ def back_up(statistics: Statistics, h: int, G: Float, weight: Float, expected: F
                 total = 0.0
                 for k in range(first, last):
                     total += successors.counts[k] * G[c, successors.states[k]]
-                expected[c, pair] = total * weight[h, pair]
+                D[c, pair] = total
 
 
 @inner
-def truncate(lack: Float, h: int, first: int, last: int, lam: Float, D: Float, Q: Float) -> None:
-    """Pairs from `first` up to `last`: their gaps ``D`` (in place of p_hat G) and ``Q`` below its cap.
+def truncate(
+    lack: Float, weight: Float, lam: Float, h: int, first: int, last: int, D: Float, Q: Float
+) -> bool:
+    """Pairs from `first` up to `last`: from n p_hat G to their gaps ``D``, and ``Q``; whether any Q is below 0.
 
-    ``D_c = max(lack_c + p_hat G_c, 0)``; ``Q = -(D_r + sum_i lambda_i D_{g_i})``, which is Q but for what
-    all actions of the step share, remaining * (1 + sum_i lambda_i).
+    ``D_c = max(lack_c + p_hat G_c, 0)`` with `weight` = 1 / n; ``Q = -(D_r + sum_i lambda_i D_{g_i})``, which is
+    Q but for what all actions of the step share, remaining * (1 + sum_i lambda_i). Where it is 0 for all,
+    nothing moves.
     """
     for pair in range(first, last):
-        D[0, pair] = max(lack[0, h, pair] + D[0, pair], 0.0)
-        Q[h, pair] = -D[0, pair]
+        gap = max(lack[0, h, pair] + weight[h, pair] * D[0, pair], 0.0)
+        D[0, pair] = gap
+        Q[h, pair] = -gap
     for i in range(lam.shape[0]):
         for pair in range(first, last):
-            D[1 + i, pair] = max(lack[1 + i, h, pair] + D[1 + i, pair], 0.0)
-            Q[h, pair] -= lam[i] * D[1 + i, pair]
+            gap = max(lack[1 + i, h, pair] + weight[h, pair] * D[1 + i, pair], 0.0)
+            D[1 + i, pair] = gap
+            Q[h, pair] -= lam[i] * gap
+    pair = first
+    while pair < last and Q[h, pair] == 0.0:
+        pair += 1
+    return pair < last
 
 
 @inner
-def average(pi: Float, h: int, s: int, D: Float, G: Float) -> bool:
-    """``G_c(s) = sum_a pi_h(a|s) D_c(s,a)``; whether any action is below its cap."""
+def average(pi: Float, h: int, first: int, last: int, D: Float, G: Float) -> None:
+    """``G_c(s) = sum_a pi_h(a|s) D_c(s,a)`` for states from `first` up to `last`."""
     A = pi.shape[2]
-    lowest = 0.0
     for c in range(G.shape[0]):
-        total = 0.0
-        for a in range(A):
-            gap = D[c, s * A + a]
-            total += pi[h, s, a] * gap
-            lowest = max(lowest, gap)
-        G[c, s] = total
-    return lowest > 0.0
+        for s in range(first, last):
+            G[c, s] = pi[h, s, 0] * D[c, s * A]
+        for a in range(1, A):
+            for s in range(first, last):
+                G[c, s] += pi[h, s, a] * D[c, s * A + a]
 
 
 @inner
-def evaluate_step(
+def evaluate_policy(
     statistics: Statistics,
     lack: Float,
     weight: Float,
     pi: Float,
     lam: Float,
-    h: int,
     G: Float,
     D: Float,
     Q: Float,
     below: Bool,
 ) -> None:
-    """Algorithm TPE at step h: from the gaps `G` of step h + 1 to those of step h, in place.
+    """Algorithm TPE, from the last step to the first; writes the last four arguments.
 
-    `pi` is ``[H,S,A]``. Afterwards `D` ``[1+m, pairs]`` and row h of `Q` ``[H, pairs]`` hold the step's gaps and
-    values, and row h of `below` ``[H,S]`` says which states are below their cap.
+    `pi` is ``[H,S,A]``. `G` ``[1+m, S]`` ends as the gaps of the first step, `Q` ``[H, pairs]`` holds the values
+    that mirror ascent climbs, and `below` ``[H,S]`` says where a state is below its cap: for each state that was
+    met, or, in the dense layout, for the step as a whole in its first entry.
     """
-    S, A = pi.shape[1:]
+    H, S, A = pi.shape
     dense = statistics.successors.dense.shape[0] > 0
-    back_up(statistics, h, G, weight, D)
-    for s in range(S):
-        below[h, s] = False
-        for c in range(G.shape[0]):
-            G[c, s] = 0.0
-    if dense:
-        truncate(lack, h, 0, S * A, lam, D, Q)
-    for j in range(statistics.how_many[h]):
-        s = statistics.met[h, j]
-        if not dense:
-            truncate(lack, h, s * A, (s + 1) * A, lam, D, Q)
-        below[h, s] = average(pi, h, s, D, G)
+    for h in range(H - 1, -1, -1):
+        if h == H - 1:
+            clear(D)  # nothing follows
+        else:
+            back_up(statistics, h, G, D)
+        if dense:
+            below[h, 0] = truncate(lack, weight, lam, h, 0, S * A, D, Q)
+            average(pi, h, 0, S, D, G)
+        else:
+            clear(G)
+            for j in range(statistics.how_many[h]):
+                s = statistics.met[h, j]
+                below[h, s] = truncate(lack, weight, lam, h, s * A, (s + 1) * A, D, Q)
+                average(pi, h, s, s + 1, D, G)
+
+
+@inner
+def clear(array: Float) -> None:
+    """Set a matrix to zero."""
+    for c in range(array.shape[0]):
+        for k in range(array.shape[1]):
+            array[c, k] = 0.0
 
 
 @inner
@@ -131,19 +142,3 @@ def start_gap(G: Float, start: int, starts: Int, finished: int, phi_0: float, ga
             for s in range(G.shape[1]):
                 total += starts[s] * G[c, s]
             gap[c] = max(total / finished - phi_0, 0.0)
-
-
-def truncated_policy_evaluation(
-    statistics: Statistics, lack: Float, weight: Float, pi: Float, lam: Float
-) -> tuple[Float, Float]:
-    """The whole of Algorithm TPE: ``Q_v`` ``[1+m,H,S,A]`` and ``V_v`` at the first step ``[1+m,S]``."""
-    H, S, A = pi.shape
-    components = lack.shape[0]
-    G, D, Q = np.zeros((components, S)), np.zeros((components, S * A)), np.zeros((H, S * A))
-    below = np.zeros((H, S), np.bool_)
-    values = np.empty((components, H, S, A))
-    for h in reversed(range(H)):
-        evaluate_step(statistics, lack, weight, pi, lam, h, G, D, Q, below)
-        gaps = np.where(statistics.known[h][:, None], D.reshape(components, S, A), 0.0)
-        values[:, h] = (H - h) - gaps
-    return values, H - G

@@ -330,6 +330,8 @@ def learn_chunk(
 @inner
 def there_and_back(x: float, offset: float, scale: float) -> float:
     """A signal in the user's units and inside again, rounded as an observed one is."""
+    if offset == 0.0 and scale == 1.0:
+        return x
     return min(max(((offset + scale * x) - offset) / scale, 0.0), 1.0)
 
 

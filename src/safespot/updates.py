@@ -2,103 +2,104 @@
 
 from __future__ import annotations
 
+import math
+from typing import NamedTuple
+
 import numpy as np
 
-from .arrays import Bool, Float
-from .compilation import inner
+from .arrays import Float
+from .compilation import inner, kernel
 
 LOWEST = -708.0  # exp of less is not a normal double; the logit remembers, the probability is zero
 LOG2_E = 1.4426950408889634
 LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # ln 2 in two parts
 ROUND = 6755399441055744.0  # 1.5 * 2^52: adding it rounds to a whole number, kept in the low bits
-TAYLOR = tuple(1.0 / np.prod(np.arange(1.0, k + 1.0)) for k in range(14))
+C2, C3, C4, C5, C6, C7, C8, C9, C10, C11, C12, C13 = (1.0 / math.factorial(k) for k in range(2, 14))
+
+
+class Work(NamedTuple):
+    """Buffers for the softmax of up to so many rows."""
+
+    x: Float  # [rows * A]
+    bits: Float  # [rows * A]
 
 
 @inner
 def exponentials(x: Float, n: int, work: Float) -> None:
     """``x[:n] = exp(x[:n])`` for x <= 0, to about one unit in the last place; zero below exp(-708).
 
-    exp(x) = 2^k exp(r) with k = round(x / ln 2), and exp(r) by its Taylor series: plain arithmetic, so
-    that the loop is vectorised and gives the same bits everywhere. `work` is as long as `x`.
+    exp(x) = 2^k exp(r) with k = round(x / ln 2), and exp(r) by its Taylor series, summed in Estrin's order: plain
+    arithmetic, so that the loop is vectorised and gives the same bits everywhere. `work` is as long as `x`.
     """
     for j in range(n):
-        work[j] = max(x[j], LOWEST) * LOG2_E + ROUND
+        y = max(x[j], LOWEST)
+        rounded = y * LOG2_E + ROUND
+        k = rounded - ROUND
+        r = (y - k * LN2_HIGH) - k * LN2_LOW
+        r2 = r * r
+        r4 = r2 * r2
+        low = ((1.0 + r) + r2 * (C2 + C3 * r)) + r4 * ((C4 + C5 * r) + r2 * (C6 + C7 * r))
+        high = ((C8 + C9 * r) + r2 * (C10 + C11 * r)) + r4 * (C12 + C13 * r)
+        x[j] = 0.0 if x[j] < LOWEST else low + (r4 * r4) * high
+        work[j] = rounded
     bits = work.view(np.int64)
     for j in range(n):
-        k = work[j] - ROUND
-        y = max(x[j], LOWEST)
-        r = (y - k * LN2_HIGH) - k * LN2_LOW
-        value = TAYLOR[13]
-        value = value * r + TAYLOR[12]
-        value = value * r + TAYLOR[11]
-        value = value * r + TAYLOR[10]
-        value = value * r + TAYLOR[9]
-        value = value * r + TAYLOR[8]
-        value = value * r + TAYLOR[7]
-        value = value * r + TAYLOR[6]
-        value = value * r + TAYLOR[5]
-        value = value * r + TAYLOR[4]
-        value = value * r + TAYLOR[3]
-        value = value * r + TAYLOR[2]
-        value = value * r + TAYLOR[1]
-        value = value * r + TAYLOR[0]
-        x[j] = 0.0 if x[j] < LOWEST else value
-    for j in range(n):
-        bits[j] = (bits[j] + 1023) << 52
+        bits[j] = (bits[j] + 1023) << 52  # the double 2^k
     for j in range(n):
         x[j] *= work[j]
 
 
 @inner
 def mirror_ascent(
-    logits: Float, pi: Float, Q: Float, eta: float, moving: Bool, x: Float, work: Float
-) -> bool:
-    """Line 6: ``pi_h(a|s) <- pi_h(a|s) exp(eta Q_h(s,a)) / sum`` where `moving` ``[H,S]``; whether anywhere.
+    logits: Float, pi: Float, Q: Float, eta: float, A: int, first: int, last: int, work: Work
+) -> None:
+    """Line 6 for rows (h, s) from `first` up to `last`: ``pi(a) <- pi(a) exp(eta Q(a)) / sum``.
 
-    Kept as `logits` ``[H,S,A]`` with a largest entry of zero in each row, so that no probability is ever
-    locked at zero; inadmissible actions have a logit of -inf (D6). `Q` is ``[H, S*A]``; `x` and `work` have
-    H*S*A entries.
+    Rows have A entries each and lie one behind the other in `logits`, `pi` and `Q`. The policy is kept as logits, so
+    that no probability is ever locked at zero; inadmissible actions have a logit of -inf (D6). Q is at most 0, so
+    logits only fall.
     """
-    H, S, A = pi.shape
-    moved = False
-    for h in range(H):
-        for s in range(S):
-            if moving[h, s]:
-                moved = True
-                top = -np.inf
-                for a in range(A):
-                    logits[h, s, a] += eta * Q[h, s * A + a]
-                    top = max(top, logits[h, s, a])
-                for a in range(A):
-                    logits[h, s, a] -= top
-    if moved:
-        softmax(logits, pi, moving, x, work)
-    return moved
+    for k in range(first * A, last * A):
+        logits[k] += eta * Q[k]
+    softmax(logits, pi, A, first, last, work)
 
 
 @inner
-def softmax(logits: Float, pi: Float, moving: Bool, x: Float, work: Float) -> None:
-    """``pi_h(a|s) = exp(logit) / sum`` where `moving` ``[H,S]``; the largest logit of a row is zero."""
-    H, S, A = pi.shape
-    n = 0
-    for h in range(H):
-        for s in range(S):
-            if moving[h, s]:
-                for a in range(A):
-                    x[n + a] = logits[h, s, a]
-                n += A
-    exponentials(x, n, work)
-    n = 0
-    for h in range(H):
-        for s in range(S):
-            if moving[h, s]:
-                total = 0.0
-                for a in range(A):
-                    total += x[n + a]
-                share = 1.0 / total
-                for a in range(A):
-                    pi[h, s, a] = x[n + a] * share
-                n += A
+def softmax(logits: Float, pi: Float, A: int, first: int, last: int, work: Work) -> None:
+    """``pi(a) = exp(logit) / sum`` for rows from `first` up to `last`; logits are at most 0.
+
+    Where a sum falls below one half, the row's logits are lifted until the largest is 0: the same policy, and
+    nothing underflows.
+    """
+    base = first * A
+    for k in range((last - first) * A):
+        work.x[k] = logits[base + k]
+    exponentials(work.x, (last - first) * A, work.bits)
+    for k in range(0, (last - first) * A, A):
+        total = 0.0
+        for a in range(A):
+            total += work.x[k + a]
+        if total < 0.5:
+            total = lift(logits, work, base, k, A)
+        share = 1.0 / total
+        for a in range(A):
+            pi[base + k + a] = work.x[k + a] * share
+
+
+@kernel
+def lift(logits: Float, work: Work, base: int, k: int, A: int) -> float:
+    """Subtract a row's largest logit from all of them, take their exponentials again, and return the sum."""
+    top = -np.inf
+    for a in range(A):
+        top = max(top, logits[base + k + a])
+    for a in range(A):
+        logits[base + k + a] -= top
+        work.x[k + a] = logits[base + k + a]
+    exponentials(work.x[k : k + A], A, work.bits)
+    total = 0.0
+    for a in range(A):
+        total += work.x[k + a]
+    return total
 
 
 @inner

@@ -48,9 +48,9 @@ from ..optimism import (
     threshold_bounds,
     transition_radius,
 )
-from ..planning import evaluate_step, start_gap
+from ..planning import evaluate_policy, start_gap
 from ..units import spread_thresholds
-from ..updates import dual_step, mirror_ascent, softmax
+from ..updates import Work, dual_step, mirror_ascent, softmax
 from .interface import Inside, interface
 from .options import SpotOptions
 
@@ -75,9 +75,8 @@ class Scratch(NamedTuple):
     G: Float  # [1+m, S]
     D: Float  # [1+m, S*A]
     Q: Float  # [H, S*A]
-    below: Bool  # [H, S]: which states are below their cap
-    x: Float  # [H*S*A]
-    work: Float  # [H*S*A]
+    below: Bool  # [H, S]: where a state is below its cap
+    softmax: Work
     gap: Float  # [1+m]
     alpha: Float  # [m]
     values: Float  # [m]
@@ -86,7 +85,7 @@ class Scratch(NamedTuple):
 class State(NamedTuple):
     """What a step changes, beside the statistics and the window."""
 
-    logits: Float  # [H, S, A], the largest of each row is 0
+    logits: Float  # [H, S, A], at most 0; exp of them sums to at least one half
     pi: Policy  # [H, S, A]: the softmax of the logits
     lam: Float  # [m]
     lower: Float  # [m]: threshold bounds from the finished episodes, derived from the window
@@ -111,14 +110,12 @@ def spot_step(
     # Line 2. The optimistic model is `lack` = 1 - v_bar; the threshold is chosen by the stance.
     for i in range(state.lam.shape[0]):
         w.alpha[i] = rates.xi * state.lower[i] + (1.0 - rates.xi) * state.upper[i]
-    w.G[:] = 0.0
     # Lines 3 and 4: truncated policy evaluation of pi_t.
-    for h in range(H - 1, -1, -1):
-        evaluate_step(
-            statistics, state.lack, state.weight, state.pi, state.lam, h, w.G, w.D, w.Q, w.below
-        )
+    evaluate_policy(
+        statistics, state.lack, state.weight, state.pi, state.lam, w.G, w.D, w.Q, w.below
+    )
     # Lines 5 and 6: mirror ascent to pi_{t+1}, where values differ between actions at all.
-    moved = mirror_ascent(state.logits, state.pi, w.Q, rates.eta, w.below, w.x, w.work)
+    moved = ascend(rates.eta, state, statistics)
     # Lines 7 and 8: the dual step, with V_g at the start.
     t = state.finished[0]
     phi_0 = rates.radii.bonus_scale * transition_radius(rates.radii, max(1.0, float(t)))
@@ -137,6 +134,39 @@ def spot_step(
     if rates.learned:
         add_to_window(window, episode.pairs, episode.thresholds)
         threshold_bounds(rates.radii, window, state.lower, state.upper)
+    return moved
+
+
+@inner
+def ascend(eta: float, state: State, statistics: Statistics) -> bool:
+    """Mirror ascent where a state is below its cap; returns whether there is any.
+
+    In the dense layout all steps from the first to the last with such a state move in one go: elsewhere Q is 0, and
+    the same logits give the same policy.
+    """
+    H, S, A = state.pi.shape
+    w = state.scratch
+    logits, pi, Q = (
+        state.logits.reshape(H * S * A),
+        state.pi.reshape(H * S * A),
+        w.Q.reshape(H * S * A),
+    )
+    moved = False
+    if statistics.successors.dense.shape[0] > 0:
+        first, last = H, 0
+        for h in range(H):
+            if w.below[h, 0]:
+                first, last = min(first, h), h + 1
+        moved = first < last
+        if moved:
+            mirror_ascent(logits, pi, Q, eta, A, first * S, last * S, w.softmax)
+    else:
+        for h in range(H):
+            for j in range(statistics.how_many[h]):
+                row = h * S + statistics.met[h, j]
+                if w.below[h, statistics.met[h, j]]:
+                    mirror_ascent(logits, pi, Q, eta, A, row, row + 1, w.softmax)
+                    moved = True
     return moved
 
 
@@ -311,8 +341,7 @@ class Spot:
                 D=np.zeros((1 + f.m, pairs)),
                 Q=np.zeros((f.H, pairs)),
                 below=np.zeros((f.H, f.S), np.bool_),
-                x=np.zeros(f.H * pairs),
-                work=np.zeros(f.H * pairs),
+                softmax=Work(np.zeros(f.H * pairs), np.zeros(f.H * pairs)),
                 gap=np.zeros(1 + f.m),
                 alpha=np.zeros(f.m),
                 values=np.zeros(f.m),
@@ -355,8 +384,9 @@ class Spot:
             start=-1 if f.start is None else f.start,
             learned=o.thresholds is None,
         )  # fmt: skip
-        every = np.ones((f.H, f.S), np.bool_)
-        softmax(state.logits, state.pi, every, state.scratch.x, state.scratch.work)
+        softmax(
+            state.logits.reshape(-1), state.pi.reshape(-1), f.A, 0, f.H * f.S, state.scratch.softmax
+        )
         refresh_all(self.rates.radii, self.statistics, state.mask, state.lack, state.weight)
         if self.rates.learned:
             threshold_bounds(self.rates.radii, self.window, state.lower, state.upper)
@@ -424,7 +454,8 @@ class Spot:
             or finished.shape != (1,)
             or finished.dtype != np.int64
             or finished[0] != self.statistics.starts.sum()
-            or not (logits.max(axis=2) == 0.0).all()
+            or not (np.exp(logits).sum(axis=2) > 0.49).all()
+            or (logits > 0.0).any()
             or ((logits == -np.inf) != ~f.mask).any()
             or not ((lam >= 0.0) & (lam <= self.rho)).all()
         ):
