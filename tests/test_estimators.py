@@ -115,7 +115,7 @@ def test_an_update_touches_one_path_of_the_tree() -> None:
     assert 5 <= most <= math.log2(leaves) + 1
 
 
-@numba.njit  # type: ignore[misc]
+@numba.njit
 def churn(window: Window, signals: Float, kept: int, rounds: int) -> float:
     """Again and again add all signals and take them back, but for the last `kept`; return a plain running sum."""
     n = len(signals)

@@ -15,6 +15,7 @@ from tests.episodes import full_mask, random_episode, random_mask
 from tests.reference import ReferenceSpot
 
 Options = dict[str, Any]
+Twin: Any = ReferenceSpot
 
 
 @pytest.fixture(params=["dense", "pool"])
@@ -59,7 +60,7 @@ def learners(draw: st.DrawFn) -> tuple[tuple[int, int, int, int], Options]:
     return (S, A, H, m), options
 
 
-def agree(learner: ss.Spot, twin: ReferenceSpot) -> None:
+def agree(learner: ss.Spot, twin: Any) -> None:
     assert learner.episode == twin.episode
     bounds = twin.threshold_bounds
     used = twin.xi * bounds[0] + (1 - twin.xi) * bounds[1]
@@ -74,7 +75,7 @@ def agree(learner: ss.Spot, twin: ReferenceSpot) -> None:
         assert np.abs(ours - theirs).max() <= 1e-10, (name, ours, theirs)
 
 
-def show(learner: ss.Spot, twin: ReferenceSpot, e: ss.Episode) -> None:
+def show(learner: ss.Spot, twin: Any, e: ss.Episode) -> None:
     learner.observe(e)
     twin.observe(e.states, e.actions, e.rewards, e.constraints, e.thresholds)
 
@@ -89,7 +90,7 @@ def test_learner_and_reference_agree(
     rng = np.random.default_rng(seed)
     T = int(rng.integers(100, 220))
     learner = ss.Spot(S, A, H, m, episodes=T, **options)
-    twin = ReferenceSpot(S, A, H, m, episodes=T, **options)
+    twin = Twin(S, A, H, m, episodes=T, **options)
     mask, means = full_mask(options["action_mask"], H, S, A), rng.random((H, S, A))
     agree(learner, twin)
     for _ in range(T + 3):  # beyond T nothing special happens
@@ -120,7 +121,7 @@ def test_anytime_agrees_over_two_epoch_ends(options: Options) -> None:
     S, A, H, m = 2, 2, 1, 1
     arguments = {"rho": 2.0, "bonus_scale": 0.1, "threshold_scale": 0.2, **options}
     learner = ss.Spot(S, A, H, m, episodes=None, **arguments)
-    twin = ReferenceSpot(S, A, H, m, episodes=None, **arguments)
+    twin = Twin(S, A, H, m, episodes=None, **arguments)
     rng = np.random.default_rng(5)
     mask = full_mask(None, H, S, A)
     uniform = []
@@ -140,11 +141,14 @@ def test_a_state_leaves_and_reenters_its_cap_without_a_visit() -> None:
     options: Options = {"rho": 1.0, "start": None, "bonus_scale": 0.03, "thresholds": [0.0]}
     options["policy_step"] = 0.005
     learner = ss.Spot(2, 2, 2, 1, episodes=300, **options)
-    twin = ReferenceSpot(2, 2, 2, 1, episodes=300, **options)
+    twin = Twin(2, 2, 2, 1, episodes=300, **options)
 
     def episode(first: int, signal: float) -> ss.Episode:
         """Signals of 1 at the first step, `signal` at the second, where state 1 takes action 0."""
-        return ss.Episode([first, 1, 0], [0, 0], [1.0, signal], [[1.0], [signal]], [[0.0], [0.0]])
+        signals = np.array([1.0, signal])
+        return ss.Episode(
+            np.array([first, 1, 0]), np.array([0, 0]), signals, signals[:, None], np.zeros((2, 1))
+        )
 
     for _ in range(4):  # the only visits of state 0 at the first step
         show(learner, twin, episode(0, 1.0))
@@ -178,16 +182,17 @@ def test_costs_and_ranges_give_the_same_learner() -> None:
     slack = np.array([0.5, 0.9, 0.6])  # inside; the smallest counts
     totals = np.array([1.1, 2.8, 0.3])  # inside, of an episode
     steps = 0.6 + 0.4 * rng.random((m, H))
+    known: list[tuple[Options, Options]] = [
+        ({}, {}),
+        ({"thresholds": H * offset + scale * totals}, {"thresholds": totals}),
+        ({"thresholds": (offset + scale * steps.T).T}, {"thresholds": steps}),
+    ]
     pairs = [
         (
             ss.Spot(S, A, H, m, **terms, **common, slack=slack * abs(scale), **outer),
             ss.Spot(S, A, H, m, **common, rho=2 * H / 0.5, **inner),
         )
-        for outer, inner in [
-            ({}, {}),
-            ({"thresholds": H * offset + scale * totals}, {"thresholds": totals}),
-            ({"thresholds": (offset + scale * steps.T).T}, {"thresholds": steps}),
-        ]
+        for outer, inner in known
     ]
     exact: Options = {"rtol": 1e-12, "atol": 1e-12}
     for _ in range(200):
