@@ -36,7 +36,9 @@ def write_arrays(
         "about": json.dumps(about, sort_keys=True, allow_nan=False),
     }
     metadata["blake2b"] = _checksum(arrays, metadata)
-    replace(Path(path), save({k: np.ascontiguousarray(v) for k, v in arrays.items()}, metadata))
+    # np.ascontiguousarray would turn a number into an array of one.
+    data = save({k: np.asarray(v, order="C") for k, v in arrays.items()}, metadata)
+    replace(Path(path), _ordered(data))
 
 
 def read_arrays(path: str | Path, kind: str) -> tuple[dict[str, NDArray], dict[str, Any]]:
@@ -91,6 +93,16 @@ def replace(path: Path, data: bytes) -> None:
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+def _ordered(data: bytes) -> bytes:
+    """The same file with its metadata in order, which safetensors shuffles: the same state is the same bytes."""
+    end = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:end])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)  # tensors stay aligned
+    return len(text).to_bytes(8, "little") + text + data[end:]
 
 
 def _checksum(arrays: dict[str, NDArray], metadata: dict[str, str]) -> str:
