@@ -47,10 +47,8 @@ def rederived(learner: ss.Spot) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     state, radii = learner.state, learner.rates.radii
     lack, weight, pi = (np.full_like(a, np.nan) for a in (state.lack, state.weight, state.pi))
     optimism.refresh_all(radii, learner.statistics, state.mask, lack, weight)
-    H, S, A = pi.shape
-    for h in range(H):
-        x, work = np.zeros(S * A), np.zeros(S * A)
-        updates.softmax(state.logits[h], pi[h], np.ones(S, bool), x, work)
+    every = np.ones(pi.shape[:2], bool)
+    updates.softmax(state.logits, pi, every, np.zeros(pi.size), np.zeros(pi.size))
     window = learner.window._replace(tree=np.zeros_like(learner.window.tree))
     estimators.rebuild_tree(window)
     made: dict[str, tuple[np.ndarray, np.ndarray]] = {

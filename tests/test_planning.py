@@ -71,18 +71,20 @@ def test_one_step_gives_the_lagrangian_and_the_states_below_their_cap(dense: boo
     lack, weight = derived(statistics, mask, 0.02)
     pi, lam = np.full((H, S, A), 0.5), np.array([0.7, 0.2])
     Q_v, V = evaluated(counted, lack, pi)
-    G, D, Q = np.zeros((1 + m, S)), np.full((1 + m, S * A), 9.0), np.full(S * A, 9.0)
-    below = np.ones(S, bool)
+    G, D, Q = np.zeros((1 + m, S)), np.full((1 + m, S * A), 9.0), np.full((H, S * A), 9.0)
+    below = np.ones((H, S), bool)
     for h in (1, 0):
         planning.evaluate_step(statistics, lack, weight, pi, lam, h, G, D, Q, below)
         met = statistics.known[h]
         combined = Q_v[0, h] + np.tensordot(lam, Q_v[1:, h], axes=1)  # Q_r + lambda . Q_g
         shared = (H - h) * (1 + lam.sum())
-        np.testing.assert_allclose(shared + Q.reshape(S, A)[met], combined[met], rtol=0, atol=1e-12)
+        np.testing.assert_allclose(
+            shared + Q[h].reshape(S, A)[met], combined[met], rtol=0, atol=1e-12
+        )
         gaps = (H - h) - Q_v[:, h]
-        np.testing.assert_array_equal(below, (gaps > 1e-12).any(axis=(0, 2)))
-        assert below.any()
-        assert not below.all()
+        np.testing.assert_array_equal(below[h], (gaps > 1e-12).any(axis=(0, 2)))
+        assert below[h].any()
+        assert not below[h].all()
     np.testing.assert_allclose(H - G, V, rtol=0, atol=1e-12)
 
 
@@ -97,18 +99,18 @@ def test_each_kernel_of_a_step() -> None:
     np.testing.assert_allclose(expected, G @ p_hat, rtol=1e-14)
 
     lack, lam = rng.normal(size=(1 + m, H, S * A)), rng.random(m)
-    D, Q = expected.copy(), np.full(S * A, 9.0)
+    D, Q = expected.copy(), np.full((H, S * A), 9.0)
     planning.truncate(lack, 0, 1, 4, lam, D, Q)  # pairs 1 to 3 only
     gaps = np.maximum(lack[:, 0] + expected, 0.0)
     np.testing.assert_allclose(D[:, 1:4], gaps[:, 1:4], rtol=1e-15)
     np.testing.assert_array_equal(D[:, [0, 4, 5]], expected[:, [0, 4, 5]])
-    np.testing.assert_allclose(Q[1:4], -(gaps[0] + lam @ gaps[1:])[1:4], rtol=1e-14)
-    assert (Q[[0, 4, 5]] == 9.0).all()
+    np.testing.assert_allclose(Q[0, 1:4], -(gaps[0] + lam @ gaps[1:])[1:4], rtol=1e-14)
+    assert (Q[0, [0, 4, 5]] == 9.0).all()
 
-    pi = np.array([0.25, 0.75])
-    assert planning.average(pi, 1, D, G)
-    np.testing.assert_allclose(G[:, 1], D[:, 2:4] @ pi, rtol=1e-15)
-    assert not planning.average(pi, 1, np.zeros_like(D), G)
+    pi = rng.random((H, S, A))
+    assert planning.average(pi, 0, 1, D, G)
+    np.testing.assert_allclose(G[:, 1], D[:, 2:4] @ pi[0, 1], rtol=1e-14)
+    assert not planning.average(pi, 0, 1, np.zeros_like(D), G)
     assert (G[:, 1] == 0.0).all()
 
 
@@ -116,7 +118,7 @@ def test_an_action_without_probability_can_hold_a_state_below_its_cap() -> None:
     """Mirror ascent must still move such an action's logit, so the state counts as below."""
     D, G = np.zeros((2, 2)), np.zeros((2, 1))
     D[1, 1] = 0.5
-    assert planning.average(np.array([1.0, 0.0]), 0, D, G)
+    assert planning.average(np.array([[[1.0, 0.0]]]), 0, 0, D, G)
     assert (G == 0.0).all()
 
 

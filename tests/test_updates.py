@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from safespot import updates
-from safespot.arrays import Bool, Float
+from safespot.arrays import Float
 
 
 def exponentials(x: Float, n: int | None = None) -> Float:
@@ -42,51 +42,43 @@ def test_exponential_changes_only_what_it_is_asked_to() -> None:
     assert exponentials(np.array([0.0, -1.0, -2.0]), 1).tolist() == [1.0, -1.0, -2.0]
 
 
-def climb(logits: Float, pi: Float, Q: Float, eta: float, states: Bool) -> tuple[Float, Float]:
-    """`mirror_ascent`, on copies."""
-    new_logits, new_pi = logits.copy(), pi.copy()
-    x, work = np.zeros(Q.size), np.zeros(Q.size)
-    updates.mirror_ascent(new_logits, new_pi, Q, eta, states, x, work)
-    return new_logits, new_pi
-
-
 @given(
-    st.integers(1, 6), st.integers(1, 5), st.sampled_from([0.0, 1e-4, 0.3, 5.0, 80.0]),
-    st.integers(0, 2**32 - 1),
+    st.integers(1, 3), st.integers(1, 4), st.integers(1, 5),
+    st.sampled_from([0.0, 1e-4, 0.3, 5.0, 80.0]), st.integers(0, 2**32 - 1),
 )  # fmt: skip
 @settings(deadline=None, max_examples=60)
-def test_mirror_ascent(S: int, A: int, eta: float, seed: int) -> None:
+def test_mirror_ascent(H: int, S: int, A: int, eta: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    admissible = rng.random((S, A)) < 0.7
-    admissible[:, 0] = True
-    pi = np.where(admissible, 0.01 + rng.random((S, A)), 0.0)
-    pi /= pi.sum(axis=1, keepdims=True)
+    admissible = rng.random((H, S, A)) < 0.7
+    admissible[..., 0] = True
+    pi = np.where(admissible, 0.01 + rng.random((H, S, A)), 0.0)
+    pi /= pi.sum(axis=2, keepdims=True)
     with np.errstate(divide="ignore"):
-        logits = np.log(pi) - np.log(pi.max(axis=1, keepdims=True))
-    Q, states = -3 * rng.random(S * A), rng.random(S) < 0.7
-    new_logits, new_pi = climb(logits, pi, Q, eta, states)
-    weights = pi * np.exp(eta * Q.reshape(S, A))  # pi exp(eta Q) / sum
-    assert_allclose(
-        new_pi[states],
-        (weights / weights.sum(axis=1, keepdims=True))[states],
-        rtol=1e-12,
-        atol=1e-300,
+        logits = np.log(pi) - np.log(pi.max(axis=2, keepdims=True))
+    Q, moving = -3 * rng.random((H, S * A)), rng.random((H, S)) < 0.7
+    new_logits, new_pi, size = logits.copy(), pi.copy(), H * S * A
+    moved = updates.mirror_ascent(
+        new_logits, new_pi, Q, eta, moving, np.zeros(size), np.zeros(size)
     )
-    assert (new_logits[states].max(axis=1) == 0.0).all()
+    assert moved == moving.any()
+    weights = pi * np.exp(eta * Q.reshape(H, S, A))  # pi exp(eta Q) / sum
+    expected = weights / weights.sum(axis=2, keepdims=True)
+    assert_allclose(new_pi[moving], expected[moving], rtol=1e-12, atol=1e-300)
+    assert (new_logits[moving].max(axis=1) == 0.0).all()
     assert ((new_logits == -np.inf) == ~admissible).all()
     assert (new_pi[~admissible] == 0.0).all()
-    np.testing.assert_array_equal(new_pi[~states], pi[~states])
-    np.testing.assert_array_equal(new_logits[~states], logits[~states])
+    np.testing.assert_array_equal(new_pi[~moving], pi[~moving])
+    np.testing.assert_array_equal(new_logits[~moving], logits[~moving])
 
 
 def test_softmax_of_the_given_states() -> None:
-    logits = np.array([[0.0, -1.0, -np.inf], [-2.0, 0.0, -800.0], [0.0, 0.0, 0.0]])
-    pi = np.full((3, 3), 9.0)
-    updates.softmax(logits, pi, np.array([True, True, False]), np.zeros(9), np.zeros(9))
+    logits = np.array([[[0.0, -1.0, -np.inf], [-2.0, 0.0, -800.0], [0.0, 0.0, 0.0]]])
+    pi = np.full((1, 3, 3), 9.0)
+    updates.softmax(logits, pi, np.array([[True, True, False]]), np.zeros(9), np.zeros(9))
     e = math.e
-    assert_allclose(pi[0], [e / (1 + e), 1 / (1 + e), 0.0], rtol=1e-15)
-    assert_allclose(pi[1], [1 / (1 + e**2), e**2 / (1 + e**2), 0.0], rtol=1e-15)
-    assert (pi[2] == 9.0).all()
+    assert_allclose(pi[0, 0], [e / (1 + e), 1 / (1 + e), 0.0], rtol=1e-15)
+    assert_allclose(pi[0, 1], [1 / (1 + e**2), e**2 / (1 + e**2), 0.0], rtol=1e-15)
+    assert (pi[0, 2] == 9.0).all()
 
 
 def test_dual_step() -> None:

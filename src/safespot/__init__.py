@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .oracle import Evaluation, Slater, Solution, evaluate, slater, solve
     from .signals import Bernoulli, Beta, Deterministic, Drift, Gaussian, Problem, Signals
     from .simulation import Streams, play, streams
+    from .training import Run, learn
 
 __version__ = "0.1.0"
 
@@ -42,6 +43,7 @@ __all__ = [
     "InvalidModel",
     "InvalidOption",
     "Problem",
+    "Run",
     "SafespotError",
     "Signals",
     "Slater",
@@ -52,6 +54,7 @@ __all__ = [
     "Streams",
     "UnknownName",
     "evaluate",
+    "learn",
     "learners",
     "play",
     "problems",
@@ -73,6 +76,7 @@ _HOMES = {
     "oracle": ["Evaluation", "Slater", "Solution", "evaluate", "slater", "solve"],
     "signals": ["Bernoulli", "Beta", "Deterministic", "Drift", "Gaussian", "Problem", "Signals"],
     "simulation": ["Streams", "play", "streams"],
+    "training": ["Run", "learn"],
 }  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -26,7 +26,24 @@ log = logging.getLogger(__name__)
 
 def kernel(function: F) -> F:
     """Compile `function` with Numba, cached on disk, without the GIL."""
-    dispatcher: Any = numba.njit(nogil=True, error_model="numpy")(function)
+    return _compiled(function)
+
+
+def inner(function: F) -> F:
+    """A kernel for inner loops: its body is pasted into the kernels that call it.
+
+    A call counts references to every array it is given, which costs as much as a short row.
+    """
+    return _compiled(function, inline="always")
+
+
+def lean(function: F) -> F:
+    """A kernel that allocates nothing, so that no references are counted at all."""
+    return _compiled(function, _nrt=False)
+
+
+def _compiled(function: F, **options: Any) -> F:
+    dispatcher: Any = numba.njit(nogil=True, error_model="numpy", **options)(function)
     dispatcher._cache = _PackageCache(function)
     compiled: F = dispatcher
     return compiled

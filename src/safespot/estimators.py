@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import Float, Int
-from .compilation import kernel
+from .compilation import inner, kernel
 from .errors import InvalidFile
 
 DENSE = 2**22  # entries of [H,S,S*A] up to which successors are counted in a dense block
@@ -184,7 +184,7 @@ def check_window(fresh: Window, loaded: Window) -> Window:
     return loaded
 
 
-@kernel
+@inner
 def has_room(statistics: Statistics, window: Window) -> bool:
     """Whether one more episode fits, whatever happens in it; if not, grow first."""
     pool = statistics.successors
@@ -197,7 +197,7 @@ def has_room(statistics: Statistics, window: Window) -> bool:
     return capacity == 0 or bool(window.span[1] < capacity)
 
 
-@kernel
+@inner
 def add_visit(
     statistics: Statistics, h: int, s: int, pair: int, after: int, reward: float, constraints: Float
 ) -> None:
@@ -213,7 +213,7 @@ def add_visit(
     add_successor(statistics.successors, h, pair, after, statistics.known.shape[1])
 
 
-@kernel
+@inner
 def add_successor(pool: Successors, h: int, pair: int, after: int, S: int) -> None:
     """Count one transition; a list that is full moves to twice the room at the pool's end."""
     if pool.dense.shape[0] > 0:
@@ -238,7 +238,7 @@ def add_successor(pool: Successors, h: int, pair: int, after: int, S: int) -> No
     pool.length[h, pair] = length + 1
 
 
-@kernel
+@inner
 def add_to_window(window: Window, pairs: Int, thresholds: Float) -> None:
     """The newest episode joins, and what is older than W = max(1, floor(gamma * finished)) leaves.
 
@@ -269,7 +269,7 @@ def add_to_window(window: Window, pairs: Int, thresholds: Float) -> None:
             window.span[1] -= 1
 
 
-@kernel
+@inner
 def count_sample(window: Window, h: int, pair: int, sample: Float, sign: int) -> None:
     """Add one sample of step h (sign 1) or take it back (sign -1)."""
     if np.isnan(sample[0]):
@@ -289,7 +289,7 @@ def count_sample(window: Window, h: int, pair: int, sample: Float, sign: int) ->
     replay(window.tree[h], window.n[h], pair)
 
 
-@kernel
+@inner
 def replay(tree: NDArray[np.int32], n: Int, pair: int) -> None:
     """Let the winners above `pair` be found again: the larger count wins, the left one on ties."""
     node = (tree.shape[0] // 2 + pair) // 2
@@ -298,7 +298,7 @@ def replay(tree: NDArray[np.int32], n: Int, pair: int) -> None:
         node //= 2
 
 
-@kernel
+@inner
 def match(tree: NDArray[np.int32], n: Int, node: int) -> None:
     """The winner of one node, from those below it; leaves beyond the last pair never win against one."""
     left, right = tree[2 * node], tree[2 * node + 1]
@@ -317,7 +317,7 @@ def rebuild_tree(window: Window) -> None:
             match(window.tree[h], window.n[h], node)
 
 
-@kernel
+@inner
 def representative(window: Window, h: int) -> int:
     """The pair with the most samples at step h, the lowest on ties."""
     return window.tree[h, 1] if window.tree.shape[1] > 2 else 0

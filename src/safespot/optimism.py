@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .arrays import Bool, Float
-from .compilation import kernel
-from .estimators import Statistics, Successors, Window, representative
+from .compilation import inner, kernel
+from .estimators import Statistics, Window, representative
 
 
 class Radii(NamedTuple):
@@ -57,31 +57,32 @@ def radii(
     )
 
 
-@kernel
+@inner
 def bonus(radii: Radii, n: float, transition: float) -> float:
     """``phi = c (sqrt(L_r / n) + transition)``: Eq. opt-p with the constants of D3."""
     return radii.bonus_scale * (math.sqrt(radii.L_r / n) + transition)
 
 
-@kernel
+@inner
 def transition_radius(radii: Radii, n: float) -> float:
     """``H sqrt((S + L_p) / n)``, the transition part of Eq. opt-p."""
     return radii.H * math.sqrt((radii.S + radii.L_p) / n)
 
 
-@kernel
-def bernstein_radius(radii: Radii, n: float, counts: Float) -> float:
-    """``H sum_s' ( sqrt(2 p(1-p) l / (n-1)) + 7 l / (3 (n-1)) )`` over observed successors, n >= 2."""
-    total = 0.0
-    for count in counts:
-        if count > 0.0:
-            p = count / n
-            total += math.sqrt(2.0 * p * (1.0 - p) * radii.L_b / (n - 1.0))
-            total += 7.0 * radii.L_b / (3.0 * (n - 1.0))
-    return radii.H * total
+@inner
+def bernstein_radius(radii: Radii, n: float, count: float) -> float:
+    """``sqrt(2 p(1-p) l / (n-1)) + 7 l / (3 (n-1))`` for a successor seen `count` of n >= 2 times.
+
+    Zero for one that was never seen: observed successors suffice.
+    """
+    if count == 0.0:
+        return 0.0
+    p = count / n
+    root = math.sqrt(2.0 * p * (1.0 - p) * radii.L_b / (n - 1.0))
+    return root + 7.0 * radii.L_b / (3.0 * (n - 1.0))
 
 
-@kernel
+@inner
 def pair_bonus(radii: Radii, statistics: Statistics, h: int, pair: int) -> float:
     """The bonus of a pair; infinite where there is too little data, so that it sits at its cap (D8)."""
     n = float(statistics.n[h, pair])
@@ -89,21 +90,20 @@ def pair_bonus(radii: Radii, statistics: Statistics, h: int, pair: int) -> float
         return np.inf
     transition = transition_radius(radii, n)
     if radii.bernstein:
-        counts = successor_counts(statistics.successors, h, pair)
-        transition = min(transition, bernstein_radius(radii, n, counts))
+        total = 0.0
+        successors = statistics.successors
+        if successors.dense.shape[0] > 0:
+            for after in range(successors.dense.shape[1]):
+                total += bernstein_radius(radii, n, successors.dense[h, after, pair])
+        else:
+            first = successors.where[h, pair]
+            for j in range(first, first + successors.length[h, pair]):
+                total += bernstein_radius(radii, n, successors.counts[j])
+        transition = min(transition, radii.H * total)
     return bonus(radii, n, transition)
 
 
-@kernel
-def successor_counts(successors: Successors, h: int, pair: int) -> Float:
-    """How often each successor of a pair was seen."""
-    if successors.dense.shape[0] > 0:
-        return successors.dense[h, :, pair].copy()
-    first = successors.where[h, pair]
-    return successors.counts[first : first + successors.length[h, pair]].copy()
-
-
-@kernel
+@inner
 def refresh_pair(
     radii: Radii, statistics: Statistics, mask: Bool, h: int, pair: int, lack: Float, weight: Float
 ) -> None:
@@ -131,13 +131,13 @@ def refresh_all(
             refresh_pair(radii, statistics, mask, h, pair, lack, weight)
 
 
-@kernel
+@inner
 def threshold_radius(radii: Radii, n: float) -> float:
     """``zeta = min(1, k sqrt(4 ln(m S A H T / delta) / n))``: Theorem 1."""
     return min(1.0, radii.threshold_scale * math.sqrt(4.0 * radii.L_r / n))
 
 
-@kernel
+@inner
 def threshold_bounds(radii: Radii, window: Window, lower: Float, upper: Float) -> None:
     """Eq. opt-a: ``alpha_hat -/+ zeta`` at the representative pair, summed over the steps.
 

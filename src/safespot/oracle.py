@@ -16,9 +16,10 @@ from scipy import sparse
 from .arrays import Float, Int, Policy, frozen
 from .cmdp import CMDP, Model
 from .columns import TOLERANCE, Column, Mixture, best_mixture, largest_margin
-from .compilation import kernel
+from .compilation import inner, kernel
 from .errors import Infeasible, InvalidOption, SolverError
-from .transitions import as_matrices, expect, push
+from .products import mix_rows
+from .transitions import as_matrices, block, expect, push
 
 SMALL = 200  # policy entries H*S*A up to which the linear program is as fast as anything
 
@@ -284,6 +285,51 @@ def policy_values(model: Model, pi: Float) -> Float:
 
 
 @kernel
+def start_values(start: Float, V: Float) -> Float:
+    """``sum_s start(s) V_c(s)`` for every component."""
+    components, S = V.shape
+    values = np.zeros(components)
+    for c in range(components):
+        for s in range(S):
+            values[c] += start[s] * V[c, s]
+    return values
+
+
+@inner
+def forward_values(
+    model: Model, pi: Float, now: Float, after: Float, mass: Float, values: Float
+) -> None:
+    """The same by the occupancy measure, forward: one pass over the transitions serves every component.
+
+    `now`, `after` ``[S]`` and `mass` ``[S*A]`` are worked in; `values` ``[1+m]`` is written.
+    """
+    H, S, A = pi.shape
+    components, steps, _ = model.payoffs.shape
+    for s in range(S):
+        now[s] = model.start[s]
+    for c in range(components):
+        values[c] = 0.0
+    for h in range(H):
+        for s in range(S):
+            for a in range(A):
+                mass[s * A + a] = now[s] * pi[h, s, a]
+        k = h if steps > 1 else 0
+        for c in range(components):
+            for row in range(S * A):
+                values[c] += mass[row] * model.payoffs[c, k, row]
+        if model.P.dense.shape[0] > 0:
+            mix_rows(mass, model.P.dense[block(model.P, h)], now)
+        else:
+            for s in range(S):
+                after[s] = 0.0
+            for row in range(S * A):
+                if mass[row] > 0.0:
+                    push(model.P, h, row, mass[row], after)
+            for s in range(S):
+                now[s] = after[s]
+
+
+@kernel
 def best_plan(model: Model, weights: Float) -> tuple[Int, Float]:
     """The deterministic policy ``[H,S]`` with the largest weighted value, and its values ``[1+m]``.
 
@@ -293,8 +339,7 @@ def best_plan(model: Model, weights: Float) -> tuple[Int, Float]:
     S = model.start.shape[0]
     H, A = model.alpha.shape[1], rows // S
     plan = np.zeros((H, S), np.int64)
-    total, after = np.zeros(S), np.zeros(S)
-    V, W = np.zeros((components, S)), np.zeros((components, S))
+    V, W = np.zeros(S), np.zeros(S)
     for h in range(H - 1, -1, -1):
         k = h if steps > 1 else 0
         allowed = h if model.mask.shape[0] > 1 else 0
@@ -303,28 +348,37 @@ def best_plan(model: Model, weights: Float) -> tuple[Int, Float]:
             for a in range(A):
                 row = s * A + a
                 if model.mask[allowed, row]:
-                    q = expect(model.P, h, row, after)
+                    q = expect(model.P, h, row, V)
                     for c in range(components):
                         q += weights[c] * model.payoffs[c, k, row]
                     if q > best:
                         best, choice = q, a
-            plan[h, s], total[s] = choice, best
-            row = s * A + choice
-            for c in range(components):
-                W[c, s] = model.payoffs[c, k, row] + expect(model.P, h, row, V[c])
-        total, after = after, total
+            plan[h, s], W[s] = choice, best
         V, W = W, V
-    return plan, start_values(model.start, V)
+    return plan, plan_values(model, plan)
 
 
 @kernel
-def start_values(start: Float, V: Float) -> Float:
-    """``sum_s start(s) V_c(s)`` for every component."""
-    components, S = V.shape
+def plan_values(model: Model, plan: Int) -> Float:
+    """The values ``[1+m]`` of a deterministic policy ``[H,S]``.
+
+    Forward, from the start: one pass over the transitions serves every component.
+    """
+    components, steps, rows = model.payoffs.shape
+    H, S = plan.shape
+    A = rows // S
     values = np.zeros(components)
-    for c in range(components):
+    now, after = model.start.copy(), np.zeros(S)
+    for h in range(H):
+        k = h if steps > 1 else 0
+        after[:] = 0.0
         for s in range(S):
-            values[c] += start[s] * V[c, s]
+            if now[s] > 0.0:
+                row = s * A + plan[h, s]
+                for c in range(components):
+                    values[c] += now[s] * model.payoffs[c, k, row]
+                push(model.P, h, row, now[s], after)
+        now, after = after, now
     return values
 
 

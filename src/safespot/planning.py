@@ -17,11 +17,12 @@ from __future__ import annotations
 import numpy as np
 
 from .arrays import Bool, Float, Int
-from .compilation import kernel
+from .compilation import inner
 from .estimators import Statistics
+from .products import mix_rows
 
 
-@kernel
+@inner
 def back_up(statistics: Statistics, h: int, G: Float, weight: Float, expected: Float) -> None:
     """``expected[c, pair] = p_hat G_c`` for the pairs of every state met at step h.
 
@@ -32,14 +33,8 @@ def back_up(statistics: Statistics, h: int, G: Float, weight: Float, expected: F
     A = pairs // S
     successors = statistics.successors
     if successors.dense.shape[0] > 0:
-        expected[:] = 0.0
-        for after in range(S):
-            for c in range(components):
-                gap = G[c, after]
-                if gap > 0.0:  # a state at its cap adds nothing
-                    for pair in range(pairs):
-                        expected[c, pair] += successors.dense[h, after, pair] * gap
         for c in range(components):
+            mix_rows(G[c], successors.dense[h], expected[c])
             for pair in range(pairs):
                 expected[c, pair] *= weight[h, pair]
         return
@@ -55,7 +50,7 @@ def back_up(statistics: Statistics, h: int, G: Float, weight: Float, expected: F
                 expected[c, pair] = total * weight[h, pair]
 
 
-@kernel
+@inner
 def truncate(lack: Float, h: int, first: int, last: int, lam: Float, D: Float, Q: Float) -> None:
     """Pairs from `first` up to `last`: their gaps ``D`` (in place of p_hat G) and ``Q`` below its cap.
 
@@ -64,28 +59,29 @@ def truncate(lack: Float, h: int, first: int, last: int, lam: Float, D: Float, Q
     """
     for pair in range(first, last):
         D[0, pair] = max(lack[0, h, pair] + D[0, pair], 0.0)
-        Q[pair] = -D[0, pair]
+        Q[h, pair] = -D[0, pair]
     for i in range(lam.shape[0]):
         for pair in range(first, last):
             D[1 + i, pair] = max(lack[1 + i, h, pair] + D[1 + i, pair], 0.0)
-            Q[pair] -= lam[i] * D[1 + i, pair]
+            Q[h, pair] -= lam[i] * D[1 + i, pair]
 
 
-@kernel
-def average(pi: Float, s: int, D: Float, G: Float) -> bool:
-    """``G_c(s) = sum_a pi(a|s) D_c(s,a)``; whether any admissible action is below its cap."""
-    A = pi.shape[0]
-    below = False
+@inner
+def average(pi: Float, h: int, s: int, D: Float, G: Float) -> bool:
+    """``G_c(s) = sum_a pi_h(a|s) D_c(s,a)``; whether any action is below its cap."""
+    A = pi.shape[2]
+    lowest = 0.0
     for c in range(G.shape[0]):
         total = 0.0
         for a in range(A):
-            total += pi[a] * D[c, s * A + a]
-            below |= D[c, s * A + a] > 0.0
+            gap = D[c, s * A + a]
+            total += pi[h, s, a] * gap
+            lowest = max(lowest, gap)
         G[c, s] = total
-    return below
+    return lowest > 0.0
 
 
-@kernel
+@inner
 def evaluate_step(
     statistics: Statistics,
     lack: Float,
@@ -100,23 +96,26 @@ def evaluate_step(
 ) -> None:
     """Algorithm TPE at step h: from the gaps `G` of step h + 1 to those of step h, in place.
 
-    `pi` is ``[H,S,A]``. Afterwards `D` ``[1+m, pairs]`` and `Q` ``[pairs]`` hold the step's gaps and values,
-    and `below` ``[S]`` says which states are below their cap.
+    `pi` is ``[H,S,A]``. Afterwards `D` ``[1+m, pairs]`` and row h of `Q` ``[H, pairs]`` hold the step's gaps and
+    values, and row h of `below` ``[H,S]`` says which states are below their cap.
     """
     S, A = pi.shape[1:]
+    dense = statistics.successors.dense.shape[0] > 0
     back_up(statistics, h, G, weight, D)
-    G[:] = 0.0
-    below[:] = False
-    if statistics.successors.dense.shape[0] > 0:
+    for s in range(S):
+        below[h, s] = False
+        for c in range(G.shape[0]):
+            G[c, s] = 0.0
+    if dense:
         truncate(lack, h, 0, S * A, lam, D, Q)
     for j in range(statistics.how_many[h]):
         s = statistics.met[h, j]
-        if statistics.successors.dense.shape[0] == 0:
+        if not dense:
             truncate(lack, h, s * A, (s + 1) * A, lam, D, Q)
-        below[s] = average(pi[h, s], s, D, G)
+        below[h, s] = average(pi, h, s, D, G)
 
 
-@kernel
+@inner
 def start_gap(G: Float, start: int, starts: Int, finished: int, phi_0: float, gap: Float) -> None:
     """``H - V_c(start)`` of every component: at the known start, or by the learned distribution (D5).
 
@@ -140,13 +139,11 @@ def truncated_policy_evaluation(
     """The whole of Algorithm TPE: ``Q_v`` ``[1+m,H,S,A]`` and ``V_v`` at the first step ``[1+m,S]``."""
     H, S, A = pi.shape
     components = lack.shape[0]
-    G, D, Q = np.zeros((components, S)), np.zeros((components, S * A)), np.zeros(S * A)
-    below = np.zeros(S, np.bool_)
+    G, D, Q = np.zeros((components, S)), np.zeros((components, S * A)), np.zeros((H, S * A))
+    below = np.zeros((H, S), np.bool_)
     values = np.empty((components, H, S, A))
     for h in reversed(range(H)):
         evaluate_step(statistics, lack, weight, pi, lam, h, G, D, Q, below)
-        met = np.zeros(S, np.bool_)
-        met[statistics.met[h, : statistics.how_many[h]]] = True
-        gaps = np.where(met[:, None], D.reshape(components, S, A), 0.0)
+        gaps = np.where(statistics.known[h][:, None], D.reshape(components, S, A), 0.0)
         values[:, h] = (H - h) - gaps
     return values, H - G

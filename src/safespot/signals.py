@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from .arrays import Float, as_count, as_floats, frozen
 from .cmdp import CMDP
-from .compilation import kernel
+from .compilation import inner, kernel
 from .errors import InvalidModel
 from .units import spread_thresholds
 
@@ -132,6 +132,7 @@ class Problem:
 
     cmdp: CMDP
     signals: Signals
+    target: Float  # [m, H]: where the thresholds drift to, inside
 
     def __init__(self, cmdp: CMDP, signals: Signals | None = None) -> None:
         if not isinstance(cmdp, CMDP):
@@ -145,7 +146,7 @@ class Problem:
             _, target = spread_thresholds(
                 as_floats("drift thresholds", signals.drift.thresholds), cmdp.H, cmdp.units
             )
-        self.__dict__.update(cmdp=cmdp, signals=signals, _target=target)
+        self.__dict__.update(cmdp=cmdp, signals=signals, target=target)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Problem is frozen; make a new one with another `{name}`.")
@@ -171,7 +172,7 @@ class Problem:
         drift = self.signals.drift
         if drift is None:
             return now
-        moved: Float = now + drift.progress(episode) * (self.__dict__["_target"] - now)
+        moved: Float = now + drift.progress(episode) * (self.target - now)
         return frozen(moved)
 
     def __repr__(self) -> str:
@@ -185,16 +186,15 @@ def _check_positive(name: str, value: object) -> None:
         raise InvalidModel(f"{name} must be positive and finite, got {value}.")
 
 
-def noise(law: Law, rng: np.random.Generator, shape: tuple[int, ...]) -> Float:
-    """The random numbers that `signal` turns into observations; as many whatever the means."""
+def fill_noise(law: Law, rng: np.random.Generator, out: Float) -> None:
+    """Draw what `signal` turns into observations; as many numbers whatever the means."""
     if law.code == GAUSSIAN:
-        return rng.standard_normal(shape)
-    if law.code == DETERMINISTIC:
-        return np.zeros(shape)
-    return rng.random(shape)
+        rng.standard_normal(out=out)
+    elif law.code != DETERMINISTIC:
+        rng.random(out=out)
 
 
-@kernel
+@inner
 def signal(law: int, parameter: float, mean: float, z: float) -> float:
     """One observation with the given mean from one random number z of `noise`."""
     if law == BERNOULLI:

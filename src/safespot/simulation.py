@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike
 
 from .arrays import Episode, Float, Int, as_count
 from .cmdp import Model
-from .compilation import kernel
+from .compilation import inner
 from .errors import InvalidOption
-from .signals import Problem, Signals, noise, signal
+from .signals import Problem, Signals, fill_noise, signal
 from .transitions import successor
 
 
@@ -56,17 +56,22 @@ def streams(seed: int) -> Streams:
     return Streams(*(np.random.Generator(np.random.PCG64(sequence)) for sequence in sequences))
 
 
-def draw_noise(problem: Problem, streams: Streams, episodes: int) -> Noise:
-    """The random numbers of the next `episodes` episodes; advances the streams."""
-    n, H, m, laws = episodes, problem.cmdp.H, problem.cmdp.m, problem.signals
-    return Noise(
-        start=streams.start.random(n),
-        actions=streams.actions.random((n, H)),
-        transitions=streams.transitions.random((n, H)),
-        rewards=noise(laws.rewards, streams.rewards, (n, H)),
-        constraints=noise(laws.constraints, streams.constraints, (n, H, m)),
-        thresholds=noise(laws.thresholds, streams.thresholds, (n, H, m)),
-    )
+def empty_noise(problem: Problem, episodes: int) -> Noise:
+    """Room for the random numbers of so many episodes."""
+    n, H, m = episodes, problem.cmdp.H, problem.cmdp.m
+    shapes = (n,), (n, H), (n, H), (n, H), (n, H, m), (n, H, m)
+    return Noise(*(np.zeros(shape) for shape in shapes))
+
+
+def draw_noise(problem: Problem, streams: Streams, noise: Noise, episodes: int) -> None:
+    """Fill in the random numbers of the next `episodes` episodes; advances the streams."""
+    laws = problem.signals
+    for stream, numbers in zip(streams[:3], noise[:3], strict=True):
+        stream.random(out=numbers[:episodes])
+    for law, stream, numbers in zip(
+        (laws.rewards, laws.constraints, laws.thresholds), streams[3:], noise[3:], strict=True
+    ):
+        fill_noise(law, stream, numbers[:episodes])
 
 
 def as_laws(signals: Signals) -> Laws:
@@ -90,7 +95,8 @@ def play(problem: Problem, policy: ArrayLike, streams: Streams, episode: int) ->
     H, m = cmdp.H, cmdp.m
     states, actions = np.empty(H + 1, np.int64), np.empty(H, np.int64)
     rewards, constraints, thresholds = np.empty(H), np.empty((H, m)), np.empty((H, m))
-    luck = draw_noise(problem, streams, 1)
+    luck = empty_noise(problem, 1)
+    draw_noise(problem, streams, luck, 1)
     play_kernel(
         cmdp.model, problem.alpha(episode), as_laws(problem.signals), luck, 0, pi,
         states, actions, rewards, constraints, thresholds,
@@ -105,7 +111,7 @@ def play(problem: Problem, policy: ArrayLike, streams: Streams, episode: int) ->
     )
 
 
-@kernel
+@inner
 def play_kernel(
     model: Model,
     alpha: Float,
@@ -145,7 +151,7 @@ def play_kernel(
     states[H] = s
 
 
-@kernel
+@inner
 def pick(probabilities: Float, u: float) -> int:
     """The first index at which the cumulated probability passes u in [0,1).
 

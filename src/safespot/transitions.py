@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from .arrays import SUM_TOLERANCE, Bool, Float, as_floats, first, frozen, place
-from .compilation import kernel
+from .compilation import inner, kernel
 from .errors import InvalidModel
 
 
@@ -129,7 +129,7 @@ def check_rows(P: Transitions, A: int, admissible: Bool | None) -> None:
         )
 
 
-@kernel
+@inner
 def block(P: Transitions, h: int) -> int:
     """The block of rows that serves step h."""
     return h if P.dense.shape[0] + P.starts.shape[0] > 1 else 0
@@ -156,7 +156,7 @@ def row_extremes(P: Transitions) -> tuple[Float, Float]:
     return low, sums
 
 
-@kernel
+@inner
 def expect(P: Transitions, h: int, row: int, V: Float) -> float:
     """``sum_s' p(s' | h, row) V(s')`` for one pair, row = s*A + a."""
     k = block(P, h)
@@ -170,7 +170,7 @@ def expect(P: Transitions, h: int, row: int, V: Float) -> float:
     return total
 
 
-@kernel
+@inner
 def push(P: Transitions, h: int, row: int, mass: float, out: Float) -> None:
     """Add ``mass * p(. | h, row)`` to `out` ``[S]``."""
     k = block(P, h)
@@ -182,7 +182,7 @@ def push(P: Transitions, h: int, row: int, mass: float, out: Float) -> None:
             out[P.successors[j]] += mass * P.probabilities[j]
 
 
-@kernel
+@inner
 def successor(P: Transitions, h: int, row: int, u: float) -> int:
     """The next state at which the cumulated probability passes u in [0,1).
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .arrays import Bool, Float
-from .compilation import kernel
+from .compilation import inner
 
 LOWEST = -708.0  # exp of less is not a normal double; the logit remembers, the probability is zero
 LOG2_E = 1.4426950408889634
@@ -14,7 +14,7 @@ ROUND = 6755399441055744.0  # 1.5 * 2^52: adding it rounds to a whole number, ke
 TAYLOR = tuple(1.0 / np.prod(np.arange(1.0, k + 1.0)) for k in range(14))
 
 
-@kernel
+@inner
 def exponentials(x: Float, n: int, work: Float) -> None:
     """``x[:n] = exp(x[:n])`` for x <= 0, to about one unit in the last place; zero below exp(-708).
 
@@ -49,50 +49,59 @@ def exponentials(x: Float, n: int, work: Float) -> None:
         x[j] *= work[j]
 
 
-@kernel
+@inner
 def mirror_ascent(
-    logits: Float, pi: Float, Q: Float, eta: float, states: Bool, x: Float, work: Float
-) -> None:
-    """Line 6 at one step: ``pi(a|s) <- pi(a|s) exp(eta Q(s,a)) / sum``, for the given states.
+    logits: Float, pi: Float, Q: Float, eta: float, moving: Bool, x: Float, work: Float
+) -> bool:
+    """Line 6: ``pi_h(a|s) <- pi_h(a|s) exp(eta Q_h(s,a)) / sum`` where `moving` ``[H,S]``; whether anywhere.
 
-    Kept as `logits` ``[S,A]`` with a largest entry of zero in each row, so that no probability is ever locked at
-    zero; inadmissible actions have a logit of -inf (D6). `x` and `work` are as long as `Q`.
+    Kept as `logits` ``[H,S,A]`` with a largest entry of zero in each row, so that no probability is ever
+    locked at zero; inadmissible actions have a logit of -inf (D6). `Q` is ``[H, S*A]``; `x` and `work` have
+    H*S*A entries.
     """
-    S, A = pi.shape
-    for s in range(S):
-        if states[s]:
-            top = -np.inf
-            for a in range(A):
-                logits[s, a] += eta * Q[s * A + a]
-                top = max(top, logits[s, a])
-            for a in range(A):
-                logits[s, a] -= top
-    softmax(logits, pi, states, x, work)
+    H, S, A = pi.shape
+    moved = False
+    for h in range(H):
+        for s in range(S):
+            if moving[h, s]:
+                moved = True
+                top = -np.inf
+                for a in range(A):
+                    logits[h, s, a] += eta * Q[h, s * A + a]
+                    top = max(top, logits[h, s, a])
+                for a in range(A):
+                    logits[h, s, a] -= top
+    if moved:
+        softmax(logits, pi, moving, x, work)
+    return moved
 
 
-@kernel
-def softmax(logits: Float, pi: Float, states: Bool, x: Float, work: Float) -> None:
-    """``pi(a|s) = exp(logit) / sum`` for the given states, whose largest logit is zero."""
-    S, A = pi.shape
+@inner
+def softmax(logits: Float, pi: Float, moving: Bool, x: Float, work: Float) -> None:
+    """``pi_h(a|s) = exp(logit) / sum`` where `moving` ``[H,S]``; the largest logit of a row is zero."""
+    H, S, A = pi.shape
     n = 0
-    for s in range(S):
-        if states[s]:
-            for a in range(A):
-                x[n + a] = logits[s, a]
-            n += A
+    for h in range(H):
+        for s in range(S):
+            if moving[h, s]:
+                for a in range(A):
+                    x[n + a] = logits[h, s, a]
+                n += A
     exponentials(x, n, work)
     n = 0
-    for s in range(S):
-        if states[s]:
-            total = 0.0
-            for a in range(A):
-                total += x[n + a]
-            for a in range(A):
-                pi[s, a] = x[n + a] / total
-            n += A
+    for h in range(H):
+        for s in range(S):
+            if moving[h, s]:
+                total = 0.0
+                for a in range(A):
+                    total += x[n + a]
+                share = 1.0 / total
+                for a in range(A):
+                    pi[h, s, a] = x[n + a] * share
+                n += A
 
 
-@kernel
+@inner
 def dual_step(lam: Float, alpha: Float, values: Float, step: float, rho: float) -> None:
     """Line 8: ``lambda_i <- clip(lambda_i + (alpha_i - V_{g_i}) / eta_lambda, 0, rho)``, step = 1 / eta_lambda."""
     for i in range(lam.shape[0]):

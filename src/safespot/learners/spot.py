@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import Bool, Episode, Float, Int, Policy, as_count, as_floats, frozen
-from ..compilation import kernel
+from ..compilation import inner
 from ..errors import InvalidFile, InvalidOption, SafespotError
 from ..estimators import (
     Statistics,
@@ -74,10 +74,10 @@ class Scratch(NamedTuple):
 
     G: Float  # [1+m, S]
     D: Float  # [1+m, S*A]
-    Q: Float  # [S*A]
-    below: Bool  # [S]
-    x: Float  # [S*A]
-    work: Float  # [S*A]
+    Q: Float  # [H, S*A]
+    below: Bool  # [H, S]: which states are below their cap
+    x: Float  # [H*S*A]
+    work: Float  # [H*S*A]
     gap: Float  # [1+m]
     alpha: Float  # [m]
     values: Float  # [m]
@@ -98,24 +98,27 @@ class State(NamedTuple):
     scratch: Scratch
 
 
-@kernel
+@inner
 def spot_step(
     rates: Rates, state: State, statistics: Statistics, window: Window, episode: Inside
-) -> None:
-    """Algorithm 2 for one episode t: from pi_t and the data before t to pi_{t+1}, then the data of t."""
+) -> bool:
+    """Algorithm 2 for one episode t: from pi_t and the data before t to pi_{t+1}, then the data of t.
+
+    Returns whether the policy has moved.
+    """
     H = state.pi.shape[0]
     w = state.scratch
     # Line 2. The optimistic model is `lack` = 1 - v_bar; the threshold is chosen by the stance.
     for i in range(state.lam.shape[0]):
         w.alpha[i] = rates.xi * state.lower[i] + (1.0 - rates.xi) * state.upper[i]
     w.G[:] = 0.0
+    # Lines 3 and 4: truncated policy evaluation of pi_t.
     for h in range(H - 1, -1, -1):
-        # Lines 3 and 4: truncated policy evaluation of pi_t.
         evaluate_step(
             statistics, state.lack, state.weight, state.pi, state.lam, h, w.G, w.D, w.Q, w.below
         )
-        # Lines 5 and 6: mirror ascent to pi_{t+1}, where the values differ between actions at all.
-        mirror_ascent(state.logits[h], state.pi[h], w.Q, rates.eta, w.below, w.x, w.work)
+    # Lines 5 and 6: mirror ascent to pi_{t+1}, where values differ between actions at all.
+    moved = mirror_ascent(state.logits, state.pi, w.Q, rates.eta, w.below, w.x, w.work)
     # Lines 7 and 8: the dual step, with V_g at the start.
     t = state.finished[0]
     phi_0 = rates.radii.bonus_scale * transition_radius(rates.radii, max(1.0, float(t)))
@@ -134,6 +137,7 @@ def spot_step(
     if rates.learned:
         add_to_window(window, episode.pairs, episode.thresholds)
         threshold_bounds(rates.radii, window, state.lower, state.upper)
+    return moved
 
 
 class Spot:
@@ -305,10 +309,10 @@ class Spot:
             scratch=Scratch(
                 G=np.zeros((1 + f.m, f.S)),
                 D=np.zeros((1 + f.m, pairs)),
-                Q=np.zeros(pairs),
-                below=np.zeros(f.S, np.bool_),
-                x=np.zeros(pairs),
-                work=np.zeros(pairs),
+                Q=np.zeros((f.H, pairs)),
+                below=np.zeros((f.H, f.S), np.bool_),
+                x=np.zeros(f.H * pairs),
+                work=np.zeros(f.H * pairs),
                 gap=np.zeros(1 + f.m),
                 alpha=np.zeros(f.m),
                 values=np.zeros(f.m),
@@ -351,9 +355,8 @@ class Spot:
             start=-1 if f.start is None else f.start,
             learned=o.thresholds is None,
         )  # fmt: skip
-        every = np.ones(f.S, np.bool_)
-        for h in range(f.H):
-            softmax(state.logits[h], state.pi[h], every, state.scratch.x, state.scratch.work)
+        every = np.ones((f.H, f.S), np.bool_)
+        softmax(state.logits, state.pi, every, state.scratch.x, state.scratch.work)
         refresh_all(self.rates.radii, self.statistics, state.mask, state.lack, state.weight)
         if self.rates.learned:
             threshold_bounds(self.rates.radii, self.window, state.lower, state.upper)

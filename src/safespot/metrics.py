@@ -1,0 +1,133 @@
+"""Regret and violation, weak and strong, from exact values of every policy that was played.
+
+With the optimum V* and the limits alpha, the policy of episode t has a gap ``V* - V_r`` and shortfalls
+``alpha_i - V_{g_i}``. Weak regret is the sum of the gaps, weak violation the largest over i of the sums of the
+shortfalls (the paper); the strong ones sum positive parts. Each is accumulated over every episode and
+recorded on a grid.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .arrays import Float, Int, as_count
+from .cmdp import CMDP
+from .compilation import inner
+from .errors import Infeasible, InvalidOption
+from .oracle import solve
+from .signals import Problem
+
+POINTS_PER_DECADE = 32
+DRIFT_POINTS = 65  # optima computed along a linear drift; between them they are interpolated
+
+
+class Record(NamedTuple):
+    """What is written down at every episode of the grid, in inside units."""
+
+    episodes: Int  # [grid], 1-based
+    values: Float  # [grid, 1+m]: exact values of the policy played
+    lam: Float  # [grid, m]
+    lower: Float  # [grid, m]: bounds of the thresholds, from the episodes before
+    upper: Float  # [grid, m]
+    sums: Float  # [grid, 2, 1+m]: weak and strong, the regret and each shortfall
+    written: Int  # [1]: how many rows are filled
+
+
+def grid(record: str | int, first: int, last: int) -> Int:
+    """The episodes to record: "log" (32 a decade), "all", or every k-th; always the first and the last."""
+    if record == "all":
+        return np.arange(first, last + 1)
+    if record == "log":
+        decades = np.arange(1 + np.ceil(np.log10(max(last, 2)) * POINTS_PER_DECADE))
+        points = np.round(10.0 ** (decades / POINTS_PER_DECADE)).astype(np.int64)
+    elif isinstance(record, str):
+        raise InvalidOption(f"record must be 'log', 'all' or a whole number k, got {record!r}.")
+    else:
+        every = as_count("record", record, least=1, error=InvalidOption)
+        points = np.arange(every, last + 1, every)
+    inside = points[(points >= first) & (points <= last)]
+    return np.unique(np.r_[first, inside, last])
+
+
+def empty_record(episodes: Int, m: int) -> Record:
+    """Room for one row per episode of the grid."""
+    n = len(episodes)
+    return Record(
+        episodes=episodes,
+        values=np.zeros((n, 1 + m)),
+        lam=np.zeros((n, m)),
+        lower=np.zeros((n, m)),
+        upper=np.zeros((n, m)),
+        sums=np.zeros((n, 2, 1 + m)),
+        written=np.zeros(1, np.int64),
+    )
+
+
+@inner
+def accumulate(
+    totals: Float, optimum: float, limits: Float, values: Float, episodes: float
+) -> None:
+    """Add one policy's gap and shortfalls, weak and strong, as often as it stands for episodes."""
+    for c in range(values.shape[0]):
+        lost = (optimum if c == 0 else limits[c - 1]) - values[c]
+        totals[0, c] += episodes * lost
+        totals[1, c] += episodes * max(lost, 0.0)
+
+
+@inner
+def write_row(
+    record: Record, values: Float, lam: Float, lower: Float, upper: Float, totals: Float
+) -> None:
+    """Fill the next row of the record."""
+    row = record.written[0]
+    for i in range(lam.shape[0]):
+        record.lam[row, i] = lam[i]
+        record.lower[row, i] = lower[i]
+        record.upper[row, i] = upper[i]
+    for c in range(values.shape[0]):
+        record.values[row, c] = values[c]
+        record.sums[row, 0, c] = totals[0, c]
+        record.sums[row, 1, c] = totals[1, c]
+    record.written[0] = row + 1
+
+
+class Optima:
+    """The optimum for the thresholds of each episode, inside; NaN while no policy keeps them.
+
+    Where thresholds stand still it is solved once per distinct value; along a linear drift it is solved at
+    evenly spaced episodes and interpolated between them.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.drift = problem.signals.drift
+        if self.drift is None:
+            self.points = np.array([1])
+        elif self.drift.last is None:
+            self.points = np.array([1, self.drift.first])
+        else:
+            along = np.linspace(self.drift.first, self.drift.last, DRIFT_POINTS)
+            self.points = np.unique(np.r_[1, along.round().astype(np.int64)])
+        self.values = np.array([_optimum(problem, int(t)) for t in self.points])
+
+    def __call__(self, episodes: Int) -> Float:
+        """The optimum of each episode."""
+        if self.drift is not None and self.drift.last is not None:
+            return np.asarray(np.interp(episodes, self.points, self.values), np.float64)
+        where = np.searchsorted(self.points, episodes, side="right") - 1
+        values: Float = self.values[where.clip(0)]
+        return values
+
+
+def _optimum(problem: Problem, episode: int) -> float:
+    cmdp = problem.cmdp
+    now = cmdp.units.constraints.outside(problem.alpha(episode).T).T
+    moved = cmdp if problem.signals.drift is None else CMDP(
+        cmdp.transitions, cmdp.rewards, cmdp.constraints, now, cmdp.start, cmdp.senses, cmdp.actions,
+        cmdp.reward_range, cmdp.constraint_ranges,
+    )  # fmt: skip
+    try:
+        return float(cmdp.units.reward.total_inside(solve(moved).value, cmdp.H))
+    except Infeasible:
+        return float("nan")
