@@ -141,3 +141,17 @@ def test_threshold_bounds(clip: bool, pairs: int, episodes: int) -> None:
     np.testing.assert_allclose(lower, low, rtol=1e-13, atol=1e-13)
     np.testing.assert_allclose(upper, high, rtol=1e-13, atol=1e-13)
     assert (lower <= upper).all()
+
+
+def test_threshold_bounds_add_what_rounding_had_cut_off() -> None:
+    """After large sums came and went, the mean is that of what is left."""
+    window = estimators.window(1, 1, 1, 0.5)
+    signals = [1e9, 0.1, 1e9, 1 / 3, 0.7]
+    for x in signals:
+        estimators.count_sample(window, 0, 0, np.array([x]), 1)
+    for x in signals[:3:2]:
+        estimators.count_sample(window, 0, 0, np.array([x]), -1)
+    lower, upper = np.zeros(1), np.zeros(1)
+    optimism.threshold_bounds(RADII._replace(threshold_scale=0.0), window, lower, upper)
+    assert lower[0] == upper[0] == pytest.approx(math.fsum([0.1, 1 / 3, 0.7]) / 3, rel=1e-15)
+    assert window.sums[0, 0, 0] / 3 != pytest.approx(lower[0], rel=1e-12)
