@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow check format bench clean
+.PHONY: demo test test-slow test-bounds check format bench clean
 
 demo: .venv/ready
 	$(BIN)/python examples/demo.py
@@ -12,6 +12,10 @@ test: check
 
 test-slow: .venv/ready
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
+
+# Once with every array index checked: Numba does not do it by default.
+test-bounds: .venv/ready
+	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 check: .venv/ready
 	$(BIN)/ruff check

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,37 +36,24 @@ def frozen(array: A) -> A:
 def as_floats(
     name: str, value: ArrayLike, *, error: Error = InvalidModel, missing: bool = False
 ) -> Float:
-    """`value` as a C-contiguous float64 array of finite numbers, copied unless it is one of ours.
+    """`value` as a C-contiguous float64 array of finite numbers, always a copy.
 
     With `missing`, NaN is let through.
     """
-    if isinstance(value, np.ndarray) and value.dtype == np.float64 and is_frozen(value):
-        array = value
-    else:
-        try:
-            raw = np.asarray(value)
-            if raw.dtype.kind not in "fiub":
-                raise TypeError(f"numbers of type {raw.dtype}")
-            array = np.array(raw, dtype=np.float64, order="C")
-        except (TypeError, ValueError) as problem:
-            raise error(
-                f"{name} must be an array of real numbers, rectangular in shape; got {problem}."
-            ) from None
+    try:
+        raw = np.asarray(value)
+        if raw.dtype.kind not in "fiub":
+            raise TypeError(f"numbers of type {raw.dtype}")
+        array = np.array(raw, dtype=np.float64, order="C")
+    except (TypeError, ValueError) as problem:
+        raise error(
+            f"{name} must be an array of real numbers, rectangular in shape; got {problem}."
+        ) from None
     wrong = np.isinf(array) if missing else ~np.isfinite(array)
     if wrong.any():
         bad = first(wrong)
         raise error(f"{name}{list(bad)} is {array[bad]}; every entry must be a finite number.")
     return array
-
-
-def is_frozen(array: NDArray) -> bool:
-    """Whether nobody can write to `array` through another view, so that it need not be copied."""
-    base: Any = array
-    while isinstance(base, np.ndarray):
-        if base.flags.writeable:
-            return False
-        base = base.base
-    return base is None and array.flags.c_contiguous
 
 
 def first(mask: Bool) -> tuple[int, ...]:
@@ -87,10 +74,11 @@ def check_range(
     axes: str,
     *,
     mend: str,
+    room: float = 0.0,
     error: Error = InvalidModel,
 ) -> None:
-    """Raise unless every entry lies in [low, high]; the message names the first that does not."""
-    wrong = ~((array >= low) & (array <= high))
+    """Raise unless every entry lies in [low, high], give or take `room`; names the first that does not."""
+    wrong = ~((array >= low - room) & (array <= high + room))
     if wrong.any():
         bad = first(wrong)
         raise error(

@@ -170,6 +170,15 @@ class CMDP:
         matrices = as_matrices(P, self.S)
         return matrices * self.H if len(matrices) == 1 else matrices
 
+    def with_thresholds(self, thresholds: ArrayLike) -> CMDP:
+        """The same CMDP with other thresholds, ``[m]`` or ``[m,H]``; everything else is shared."""
+        given = as_floats("thresholds", thresholds)
+        alpha, inside = spread_thresholds(given, self.H, self.units)
+        other = object.__new__(CMDP)
+        other.__dict__.update(self.__dict__)
+        other.__dict__.update(thresholds=alpha, model=self.model._replace(alpha=inside))
+        return other
+
     def policy(self, value: ArrayLike) -> Float:
         """`value` checked as a policy of this CMDP, ``[H,S,A]``."""
         mask = self.model.mask.reshape(-1, self.S, self.A)
@@ -326,7 +335,11 @@ def _check_ranges(r: Float, g: Float, terms: Units) -> None:
 
 
 def _as_start(value: int | ArrayLike, S: int) -> int | Float:
-    if np.ndim(value) == 0:
+    try:
+        single = np.ndim(value) == 0
+    except ValueError:  # ragged, and refused below
+        single = False
+    if single:
         state = as_count("start", value, least=0)
         if state >= S:
             raise InvalidModel(f"start is state {state}; states are 0 to {S - 1}.")

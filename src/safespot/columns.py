@@ -98,7 +98,7 @@ def _generate(
     master = _Master(len(thresholds), margin=objective == 0.0)
     for column in columns:
         master.add(column.values[0], column.values[1:] - thresholds)
-    found = list(columns)
+    found, seen = list(columns), {column.values.tobytes() for column in columns}
     bound, multipliers = np.inf, np.zeros(len(thresholds))
     for _ in range(ITERATIONS):
         value, x, duals = master.solve()
@@ -106,11 +106,14 @@ def _generate(
         reached = objective * column.values[0] + duals @ (column.values[1:] - thresholds)
         if reached < bound:
             bound, multipliers = float(reached), duals
-        known = any(np.array_equal(column.values, old.values) for old in found)
-        if known or bound - value <= _slack(column.values) or value >= enough or bound < -enough:
+        known = column.values.tobytes() in seen
+        close = bound - value <= _slack(column.values)
+        # Rounding alone may not say that a margin is out of reach.
+        if known or close or value >= enough or bound < -enough - _slack(thresholds):
             break
         master.add(column.values[0], column.values[1:] - thresholds)
         found.append(column)
+        seen.add(column.values.tobytes())
     else:
         raise SolverError(f"column generation did not end within {ITERATIONS} columns.")
     active = np.flatnonzero(x > 0.0)

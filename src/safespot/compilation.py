@@ -1,7 +1,8 @@
 """How kernels are compiled: one decorator, so that every kernel obeys the same rules.
 
 No fastmath and no parallel reductions: the same input gives the same bits, compiled or not
-(``kernel.py_func``), on one core or two. The GIL is released, so threads can run side by side.
+(``kernel.py_func``; but for lgamma, of which Numba has its own), on one core or two. The GIL is released, so
+threads can run side by side.
 
 Compiled code is cached on disk. Numba's own cache looks at the file that defines a kernel and misses
 an edit in a kernel that it calls from another file, and it fails on a truncated cache file. Ours

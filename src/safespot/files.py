@@ -30,15 +30,13 @@ def write_arrays(
     """Write `arrays` and the JSON-able `about` to `path`, whole or not at all."""
     from safetensors.numpy import save
 
-    metadata = {
-        "kind": kind,
-        "version": str(VERSION),
-        "about": json.dumps(about, sort_keys=True, allow_nan=False),
-    }
-    metadata["blake2b"] = _checksum(arrays, metadata)
-    # np.ascontiguousarray would turn a number into an array of one.
-    data = save({k: np.asarray(v, order="C") for k, v in arrays.items()}, metadata)
-    replace(Path(path), _ordered(data))
+    header = {"kind": kind, "version": VERSION, "about": about}
+    header["blake2b"] = _checksum(arrays, header)
+    # One entry of metadata, since safetensors writes several in no fixed order. np.ascontiguousarray would turn a
+    # number into an array of one.
+    metadata = {"safespot": json.dumps(header, sort_keys=True, allow_nan=False)}
+    data = save({name: np.asarray(array, order="C") for name, array in arrays.items()}, metadata)
+    replace(_as_path(path), data)
 
 
 def read_arrays(path: str | Path, kind: str) -> tuple[dict[str, NDArray], dict[str, Any]]:
@@ -47,22 +45,22 @@ def read_arrays(path: str | Path, kind: str) -> tuple[dict[str, NDArray], dict[s
     from safetensors.numpy import load
 
     try:
-        data = Path(path).read_bytes()
+        data = _as_path(path).read_bytes()
     except OSError as problem:
         raise InvalidFile(f"cannot read {path}: {problem.strerror}.") from None
     try:
         # The library checks every declared size against the length of the data.
         arrays = load(data)
-        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-        metadata = header["__metadata__"]
-        expected = metadata.pop("blake2b")
-        found, version = metadata["kind"], int(metadata["version"])
+        whole = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        header = json.loads(whole["__metadata__"]["safespot"])
+        expected = header.pop("blake2b")
+        found, version, about = header["kind"], header["version"], header["about"]
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError) as problem:
         raise InvalidFile(
             f"{path} is not a safespot file or is damaged ({type(problem).__name__}: {problem}). "
             "Restore it from a copy."
         ) from None
-    if _checksum(arrays, metadata) != expected:
+    if _checksum(arrays, header) != expected:
         raise InvalidFile(f"{path} is damaged: its checksum does not fit. Restore it from a copy.")
     if version != VERSION:
         raise InvalidFile(
@@ -70,11 +68,21 @@ def read_arrays(path: str | Path, kind: str) -> tuple[dict[str, NDArray], dict[s
         )
     if found != kind:
         raise InvalidFile(f"{path} holds a {found}, expected a {kind}.")
-    return arrays, json.loads(metadata["about"])
+    if not isinstance(about, dict):
+        raise InvalidFile(f"{path} lacks its description.")
+    return arrays, about
+
+
+def _as_path(path: str | Path) -> Path:
+    if not isinstance(path, (str, Path)) or "\0" in str(path):
+        raise InvalidFile(f"a path must be a string or a Path, got {path!r}.")
+    return Path(path)
 
 
 def replace(path: Path, data: bytes) -> None:
     """Put `data` at `path` so that after a crash the old or the new content is there, whole."""
+    if not path.name:
+        raise InvalidFile(f"{path} is a folder; give the file a name.")
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         with temporary.open("xb") as file:
@@ -82,32 +90,30 @@ def replace(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    except OSError as problem:
+    except BaseException as problem:  # Ctrl-C too must not leave the temporary file behind
         with contextlib.suppress(OSError):
             temporary.unlink()
+        if not isinstance(problem, OSError):
+            raise
         raise InvalidFile(
             f"cannot write {path}: {problem.strerror}. What was there before is untouched."
         ) from None
-    directory = os.open(path.parent, os.O_RDONLY)
     try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+        directory = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+    except OSError as problem:
+        raise InvalidFile(
+            f"{path} is written, but it may not survive a crash: its folder cannot be synced "
+            f"({problem.strerror})."
+        ) from None
 
 
-def _ordered(data: bytes) -> bytes:
-    """The same file with its metadata in order, which safetensors shuffles: the same state is the same bytes."""
-    end = 8 + int.from_bytes(data[:8], "little")
-    header = json.loads(data[8:end])
-    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
-    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
-    text += b" " * (-len(text) % 8)  # tensors stay aligned
-    return len(text).to_bytes(8, "little") + text + data[end:]
-
-
-def _checksum(arrays: dict[str, NDArray], metadata: dict[str, str]) -> str:
+def _checksum(arrays: dict[str, NDArray], header: dict[str, Any]) -> str:
     digest = hashlib.blake2b(digest_size=32)
-    digest.update(json.dumps(metadata, sort_keys=True).encode())
+    digest.update(json.dumps(header, sort_keys=True).encode())
     for name in sorted(arrays):
         array = arrays[name]
         digest.update(json.dumps([name, array.dtype.str, list(array.shape)]).encode())

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 
 from .arrays import Float, Int, as_count
-from .cmdp import CMDP
 from .compilation import inner
 from .errors import Infeasible, InvalidOption
 from .oracle import solve
@@ -122,12 +121,10 @@ class Optima:
 
 def _optimum(problem: Problem, episode: int) -> float:
     cmdp = problem.cmdp
-    now = cmdp.units.constraints.outside(problem.alpha(episode).T).T
-    moved = cmdp if problem.signals.drift is None else CMDP(
-        cmdp.transitions, cmdp.rewards, cmdp.constraints, now, cmdp.start, cmdp.senses, cmdp.actions,
-        cmdp.reward_range, cmdp.constraint_ranges,
-    )  # fmt: skip
+    if problem.signals.drift is not None:
+        now = cmdp.units.constraints.outside(problem.alpha(episode).T).T
+        cmdp = cmdp.with_thresholds(now)
     try:
-        return float(cmdp.units.reward.total_inside(solve(moved).value, cmdp.H))
+        return float(cmdp.units.reward.total_inside(solve(cmdp).value, cmdp.H))
     except Infeasible:
         return float("nan")

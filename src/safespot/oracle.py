@@ -17,7 +17,7 @@ from .arrays import Float, Int, Policy, frozen
 from .cmdp import CMDP, Model
 from .columns import TOLERANCE, Column, Mixture, best_mixture, largest_margin
 from .compilation import inner, kernel
-from .errors import Infeasible, InvalidOption, SolverError
+from .errors import Infeasible, InvalidModel, InvalidOption, SolverError
 from .products import mix_rows
 from .transitions import as_matrices, block, expect, push
 
@@ -57,6 +57,7 @@ class Slater:
 
 def evaluate(cmdp: CMDP, policy: ArrayLike) -> Evaluation:
     """The exact values of `policy` ``[H,S,A]`` by backward induction."""
+    cmdp = _as_cmdp(cmdp)
     values = policy_values(cmdp.model, cmdp.policy(policy))
     return Evaluation(_value(cmdp, values), _constraints(cmdp, values))
 
@@ -72,6 +73,7 @@ def solve(cmdp: CMDP, method: str | None = None) -> Solution:
         Infeasible: no policy keeps every limit.
 
     """
+    cmdp = _as_cmdp(cmdp)
     if method not in (None, "columns", "lp"):
         raise InvalidOption(f"method must be 'columns', 'lp' or None, got {method!r}.")
     if method is None:
@@ -105,6 +107,7 @@ def slater(cmdp: CMDP) -> Slater:
         Infeasible: even the largest margin is negative.
 
     """
+    cmdp = _as_cmdp(cmdp)
     limits, pricing = cmdp.model.limits, _Pricing(cmdp.model)
     widest = largest_margin(pricing, limits)
     reach = float((widest.values[1:] - limits).min())
@@ -121,6 +124,13 @@ def slater(cmdp: CMDP) -> Slater:
     rho = max(1.0, 2.0 * (optimum - float(values[0])) / margin) if margin > 1e-9 else np.inf
     margins = room * np.abs(cmdp.units.constraints.scale)
     return Slater(policy, float(margins.min()), frozen(margins), _value(cmdp, values), rho)
+
+
+def _as_cmdp(value: CMDP) -> CMDP:
+    if not isinstance(value, CMDP):
+        hint = " Take its .cmdp." if hasattr(value, "cmdp") else ""
+        raise InvalidModel(f"a CMDP is needed, got {type(value).__name__}.{hint}")
+    return value
 
 
 def _value(cmdp: CMDP, values: Float) -> float:

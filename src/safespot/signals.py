@@ -180,7 +180,7 @@ class Problem:
 
 
 def _check_positive(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise InvalidModel(f"{name} must be a number, got {value!r}.")
     if not 0.0 < float(value) < math.inf:
         raise InvalidModel(f"{name} must be positive and finite, got {value}.")

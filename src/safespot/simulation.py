@@ -63,15 +63,19 @@ def empty_noise(problem: Problem, episodes: int) -> Noise:
     return Noise(*(np.zeros(shape) for shape in shapes))
 
 
-def draw_noise(problem: Problem, streams: Streams, noise: Noise, episodes: int) -> None:
-    """Fill in the random numbers of the next `episodes` episodes; advances the streams."""
+def draw_noise(
+    problem: Problem, streams: Streams, episodes: int, noise: Noise | None = None
+) -> Noise:
+    """The random numbers of the next `episodes` episodes, into `noise` where given; advances the streams."""
     laws = problem.signals
+    noise = empty_noise(problem, episodes) if noise is None else noise
     for stream, numbers in zip(streams[:3], noise[:3], strict=True):
         stream.random(out=numbers[:episodes])
     for law, stream, numbers in zip(
         (laws.rewards, laws.constraints, laws.thresholds), streams[3:], noise[3:], strict=True
     ):
         fill_noise(law, stream, numbers[:episodes])
+    return noise
 
 
 def as_laws(signals: Signals) -> Laws:
@@ -95,8 +99,7 @@ def play(problem: Problem, policy: ArrayLike, streams: Streams, episode: int) ->
     H, m = cmdp.H, cmdp.m
     states, actions = np.empty(H + 1, np.int64), np.empty(H, np.int64)
     rewards, constraints, thresholds = np.empty(H), np.empty((H, m)), np.empty((H, m))
-    luck = empty_noise(problem, 1)
-    draw_noise(problem, streams, luck, 1)
+    luck = draw_noise(problem, streams, 1)
     play_kernel(
         cmdp.model, problem.alpha(episode), as_laws(problem.signals), luck, 0, pi,
         states, actions, rewards, constraints, thresholds,

@@ -218,7 +218,7 @@ class _Loop:
         """Play n episodes, growing what the learner remembers in between where it must."""
         learner = self.learner
         first = learner.episode
-        draw_noise(self.problem, self.streams, self.luck, n)
+        draw_noise(self.problem, self.streams, n, self.luck)
         drift = self.problem.signals.drift
         progress = np.zeros(n)
         if drift is not None:
@@ -357,7 +357,7 @@ def streams_at(problem: Problem, seed: int, episode: int) -> Streams:
     made = streams(seed)
     skipped = empty_noise(problem, min(episode, 2**12))
     for first in range(1, episode, 2**12):
-        draw_noise(problem, made, skipped, min(2**12, episode - first))
+        draw_noise(problem, made, min(2**12, episode - first), skipped)
     return made
 
 

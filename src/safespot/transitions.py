@@ -68,8 +68,15 @@ def _from_sparse(
             )
         if matrix.dtype.kind not in "fiub":
             raise InvalidModel(f"transitions hold {matrix.dtype}; expected real numbers.")
-        csr = sparse.csr_array(matrix, dtype=np.float64)
         try:
+            # Before SciPy follows indices out of bounds.
+            if hasattr(matrix, "check_format"):
+                matrix.check_format(full_check=True)
+            elif matrix.format == "coo":
+                for axis, size in zip((matrix.row, matrix.col), matrix.shape, strict=True):
+                    if ((axis < 0) | (axis >= size)).any():
+                        raise ValueError("coordinates out of bounds")
+            csr = sparse.csr_array(matrix, dtype=np.float64)
             csr.check_format(full_check=True)
         except ValueError as problem:
             raise InvalidModel(f"transitions are not a valid sparse matrix: {problem}.") from None

@@ -8,7 +8,8 @@ offset high and scale low - high, so that a small cost is a large inside value.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -79,8 +80,9 @@ def units(
     error: Error = InvalidModel,
 ) -> Units:
     """Check senses and ranges and derive the maps; one sense or range serves every constraint."""
-    each = (senses,) * m if isinstance(senses, str) else tuple(senses)
-    if len(each) != m or any(sense not in (">=", "<=") for sense in each):
+    each = tuple(senses) if isinstance(senses, Iterable) else ()
+    each = (senses,) * m if isinstance(senses, str) else each
+    if len(each) != m or any(not isinstance(s, str) or s not in (">=", "<=") for s in each):
         raise error(
             f"senses must be '>=', '<=' or one of them for each of the {m} constraints, "
             f"got {senses!r}."
@@ -127,7 +129,7 @@ def spread_thresholds(
     """Thresholds ``[m]`` or ``[m,H]`` as ``[m,H]``: in the user's terms, and inside."""
     m = len(terms.senses)
     if thresholds.shape == (m,):
-        thresholds = frozen(np.repeat(thresholds[:, None] / H, H, axis=1))
+        thresholds = np.repeat(thresholds[:, None] / H, H, axis=1)
     if thresholds.shape != (m, H):
         raise error(
             f"thresholds have shape {thresholds.shape}; expected per step [m,H] = {[m, H]}, or "
@@ -137,7 +139,7 @@ def spread_thresholds(
         name, bounds = f"threshold of constraint {i}", terms.constraint_ranges[i]
         check_means(name, thresholds[i], bounds, "h", error=error)
     inside = terms.constraints.inside(thresholds.T).T.clip(0.0, 1.0)
-    return thresholds, frozen(np.ascontiguousarray(inside))
+    return frozen(thresholds), frozen(np.ascontiguousarray(inside))
 
 
 def check_means(
@@ -145,13 +147,13 @@ def check_means(
 ) -> None:
     """Means must lie in the declared range; rounding (1e-9 of the range) is forgiven."""
     low, high = bounds
-    room = 1e-9 * (high - low)
-    mend = f"The declared range is [{low:g}, {high:g}]: declare another, or rescale."
-    check_range(name, array, low - room, high + room, axes, mend=mend, error=error)
+    mend = "That is its declared range: declare another, or rescale."
+    check_range(name, array, low, high, axes, mend=mend, room=1e-9 * (high - low), error=error)
 
 
 def _range(name: str, value: Sequence[float] | Float, error: Error) -> Range:
     array = as_floats(name, value, error=error)
-    if array.shape != (2,) or not array[0] < array[1] or not np.isfinite(array[1] - array[0]):
+    low, high = array.tolist() if array.shape == (2,) else (0.0, 0.0)
+    if not low < high or high - low == math.inf:  # Python's floats overflow without a warning
         raise error(f"{name} must be (low, high) with low < high, got {value!r}.")
-    return float(array[0]), float(array[1])
+    return low, high

@@ -21,7 +21,7 @@ def names() -> list[str]:
 
 def make(name: str, interface: Mapping[str, Any], *, episodes: int | None, **options: Any) -> Spot:
     """The learner of that name for ``problem.interface``."""
-    if name not in _LEARNERS:
+    if not isinstance(name, str) or name not in _LEARNERS:
         raise UnknownName(f"there is no learner {name!r}; there are {', '.join(names())}.")
     try:
         return _LEARNERS[name](**interface, episodes=episodes, **options)

@@ -24,7 +24,7 @@ def names() -> list[str]:
 
 def make(name: str, **options: Any) -> Problem:
     """The problem of that name; its options are the arguments of ``problems.<name>.make``."""
-    if name not in _MODULES:
+    if not isinstance(name, str) or name not in _MODULES:
         raise UnknownName(f"there is no problem {name!r}; there are {', '.join(names())}.")
     build = importlib.import_module(f".{_MODULES[name]}", __name__).make
     try:

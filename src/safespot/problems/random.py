@@ -58,8 +58,8 @@ def make(
     if k > S:
         raise InvalidOption(f"successors = {k} is more than the {S} states.")
     margin = 0.1 * H if slack is None else slack
-    if not 0.0 <= margin <= H:
-        raise InvalidOption(f"slack must lie in [0, H] = [0, {H}], got {slack}.")
+    if not isinstance(margin, (int, float, np.integer, np.floating)) or not 0.0 <= margin <= H:
+        raise InvalidOption(f"slack must be a number in [0, H] = [0, {H}], got {slack!r}.")
     bits = np.random.PCG64(as_count("seed", seed, least=0, error=InvalidOption))
     where = _subsets(bits, S * A, S, k)
     weights = 1.0 - _uniforms(bits, S * A * k).reshape(S * A, k)  # in (0, 1]
@@ -72,7 +72,7 @@ def make(
     transitions = rows.toarray().reshape(S, A, S) if S * A * S <= DENSE or k == S else rows
     free = CMDP(transitions, rewards, g, np.zeros(m), horizon=H)
     _, values = best_plan(free.model, np.r_[0.0, np.ones(m)])
-    return Problem(CMDP(transitions, rewards, g, (values[1:] - margin).clip(0.0), horizon=H))
+    return Problem(free.with_thresholds((values[1:] - margin).clip(0.0)))
 
 
 def _uniforms(bits: np.random.PCG64, n: int) -> Float:

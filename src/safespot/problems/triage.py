@@ -20,12 +20,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..arrays import as_count
 from ..cmdp import CMDP
+from ..errors import InvalidOption
 from ..signals import Problem
 
 
 def make(horizon: int = 3) -> Problem:
     """`horizon` is the number of days."""
+    horizon = as_count("horizon", horizon, least=1, error=InvalidOption)
     cmdp = CMDP(
         transitions=np.full((2, 3, 2), 0.5),
         rewards=[[0.8, 1.0, 0.0], [0.0, 0.6, 1.0]],

@@ -1,0 +1,17 @@
+"""Hypothesis profiles: kernels compile on first use, so no test has a deadline; CI repeats itself.
+
+``pytest --hypothesis-profile thorough`` looks much longer.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "local", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("ci", settings.get_profile("local"), derandomize=True)
+settings.register_profile("thorough", settings.get_profile("local"), max_examples=2_000)
+settings.load_profile("ci" if os.environ.get("CI") else "local")

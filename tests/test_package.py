@@ -1,0 +1,155 @@
+"""The package as its users get it: the wheel, the lazy public names, the cache of compiled code."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import safespot as ss
+
+ROOT = Path(__file__).parents[1]
+SOURCE = Path(ss.__file__).parent
+
+
+def run_python(code: str, folder: Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run `code` in a new Python that finds packages in `folder` first."""
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    environment.pop("NUMBA_CACHE_DIR", None)
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment, cwd=cwd, capture_output=True, text=True, timeout=300, check=True,
+    )  # fmt: skip
+
+
+def test_every_public_name_resolves_and_is_listed() -> None:
+    for name in ss.__all__:
+        assert getattr(ss, name) is not None
+        assert name in dir(ss)
+    assert sorted(set(ss.__all__)) == sorted(ss.__all__)
+    assert "__version__" in dir(ss)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'safespot' has no attribute 'sovle'"):
+        ss.sovle  # noqa: B018
+
+
+def test_importing_is_light(tmp_path: Path) -> None:
+    code = "import safespot, sys, json; print(json.dumps(sorted(sys.modules)))"
+    modules = set(json.loads(run_python(code, SOURCE.parent, tmp_path).stdout))
+    assert "safespot" in modules
+    assert modules.isdisjoint({"numpy", "numba", "scipy", "highspy", "safetensors"})
+
+
+def test_errors_are_there_before_anything_heavy(tmp_path: Path) -> None:
+    code = "import safespot, sys; safespot.SafespotError; print('numpy' in sys.modules)"
+    assert run_python(code, SOURCE.parent, tmp_path).stdout.strip() == "False"
+
+
+def test_the_wheel_installs_and_works_alone(tmp_path: Path) -> None:
+    # Built from a copy, so that nothing is left behind in the project.
+    project = tmp_path / "project"
+    project.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, project)
+    ignore = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "src", project / "src", ignore=ignore)
+    quiet: dict[str, Any] = {"check": True, "capture_output": True, "timeout": 300}
+    build: list[Any] = [
+        sys.executable,
+        "-m",
+        "build",
+        "--wheel",
+        "--no-isolation",
+        "--outdir",
+        tmp_path / "dist",
+    ]
+    subprocess.run([*build, project], **quiet)
+    (wheel,) = (tmp_path / "dist").iterdir()
+    target = tmp_path / "site"
+    pip: list[Any] = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "install",
+        "--no-deps",
+    ]
+    subprocess.run([*pip, "--no-index", "--target", target, wheel], **quiet)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    code = """
+import importlib.metadata, json, safespot as ss
+machine = ss.problems.make("machine")
+metadata = importlib.metadata.metadata("safespot")
+print(json.dumps([ss.__file__, ss.__version__, metadata["Version"], ss.solve(machine.cmdp).value]))
+"""
+    home, version, stated, value = json.loads(run_python(code, target, elsewhere).stdout)
+    assert Path(home).parent == target / "safespot"
+    assert version == stated == ss.__version__
+    assert value == pytest.approx(11, abs=1e-8)
+    assert (target / "safespot" / "py.typed").exists()
+    installed = {p.relative_to(target) for p in (target / "safespot").rglob("*.py")}
+    assert installed == {p.relative_to(SOURCE.parent) for p in SOURCE.rglob("*.py")}
+
+
+def test_the_installed_metadata_ask_for_what_is_imported() -> None:
+    needed = {"numpy", "scipy", "numba", "highspy", "safetensors"}
+    requires = importlib.metadata.requires("safespot") or []
+    plain = [line for line in requires if "extra ==" not in line]
+    assert {line.split(">")[0] for line in plain} == needed
+
+
+RUN_KERNEL = """
+import logging
+logging.basicConfig(format="%(name)s %(levelname)s %(message)s")
+import numpy as np
+from safespot.oracle import start_values
+print(start_values(np.array([0.25, 0.75]), np.array([[4.0, 8.0]])).tolist())
+print(sum(start_values.stats.cache_hits.values()))
+"""
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the package with a compiled kernel in its cache; every test leaves it so."""
+    tmp_path = tmp_path_factory.mktemp("copy")
+    ignore = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(SOURCE, tmp_path / "safespot", ignore=ignore)
+    assert run_python(RUN_KERNEL, tmp_path, tmp_path).stdout.split() == ["[7.0]", "0"]
+    again = run_python(RUN_KERNEL, tmp_path, tmp_path)
+    assert again.stdout.split() == ["[7.0]", "1"]  # the cache works at all
+    assert again.stderr == ""
+    return tmp_path
+
+
+@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
+@pytest.mark.parametrize("damage", ["truncated", "garbled"])
+def test_a_damaged_cache_is_compiled_anew(copied: Path, suffix: str, damage: str) -> None:
+    files = list(copied.rglob(f"*start_values*.{suffix}"))
+    assert files
+    for file in files:
+        data = file.read_bytes()
+        file.write_bytes(data[: len(data) // 2] if damage == "truncated" else bytes(len(data)))
+    result = run_python(RUN_KERNEL, copied, copied)
+    assert result.stdout.split() == ["[7.0]", "0"]
+    assert "safespot.compilation WARNING compiled code of" in result.stderr
+    assert "compiling anew" in result.stderr
+    mended = run_python(RUN_KERNEL, copied, copied)
+    assert mended.stdout.split() == ["[7.0]", "1"]
+    assert mended.stderr == ""
+
+
+def test_an_edit_in_another_module_is_noticed(copied: Path) -> None:
+    # Numba itself looks only at the file that defines the kernel.
+    other = copied / "safespot" / "units.py"
+    other.write_text(other.read_text() + "\n# changed\n")
+    assert run_python(RUN_KERNEL, copied, copied).stdout.split() == ["[7.0]", "0"]

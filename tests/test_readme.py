@@ -1,0 +1,24 @@
+"""Every Python example of the README runs, in order, as a reader would type it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = README.read_text(encoding="utf-8")
+    blocks = list(re.finditer(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
+    assert blocks, "the README shows no Python at all"
+    assert len(blocks) == len(re.findall(r"```\s*(?:python|py)\b", text)), "a block is not closed"
+    monkeypatch.chdir(tmp_path)  # what an example writes goes there
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for block in blocks:
+        # Blank lines in front make a traceback show the README's own line numbers.
+        before = "\n" * text.count("\n", 0, block.start(1))
+        exec(compile(before + block.group(1), str(README), "exec"), names)
