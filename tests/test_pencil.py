@@ -5,33 +5,42 @@ on the exact one. Steps are h = 1, 2 here, as on paper; states and actions are 0
 """
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
-from reference import ReferenceSpot
+from numpy.typing import NDArray
+
+import safespot as ss
+from tests.reference import ReferenceSpot
 
 # Each subject: a learner class, and how to hand it one episode
 # (states [H+1], actions [H], rewards [H], constraints [H,m], thresholds [H,m]).
-SUBJECTS = {
+Subject = tuple[Callable[..., Any], Callable[..., None]]
+SUBJECTS: dict[str, Subject] = {
     "reference": (ReferenceSpot, lambda learner, *episode: learner.observe(*episode)),
+    "spot": (ss.Spot, lambda learner, *episode: learner.observe(ss.Episode(*episode))),
 }
 
 
 @pytest.fixture(params=SUBJECTS)
-def subject(request):
+def subject(request: pytest.FixtureRequest) -> Subject:
     return SUBJECTS[request.param]
 
 
-def near(shown, exact):
+def near(shown: float, exact: float) -> Any:
     assert exact == pytest.approx(shown, abs=6e-7)
     return exact
 
 
-def same(actual, expected):
+def same(actual: Any, expected: Any) -> None:
     np.testing.assert_allclose(actual, expected, rtol=1e-11, atol=1e-12)
 
 
-def arrays(states, actions, rewards, constraints, thresholds):
+def arrays(
+    states: Any, actions: Any, rewards: Any, constraints: Any, thresholds: Any
+) -> tuple[NDArray, ...]:
     return (
         np.array(states, np.int64),
         np.array(actions, np.int64),
@@ -41,13 +50,13 @@ def arrays(states, actions, rewards, constraints, thresholds):
     )
 
 
-def softmax2(difference):
+def softmax2(difference: float) -> list[float]:
     """Two actions whose logits differ by `difference` (the first minus the second)."""
     first = 1 / (1 + math.exp(-difference))
     return [first, 1 - first]
 
 
-def test_three_episodes_with_a_pencil(subject):
+def test_three_episodes_with_a_pencil(subject: Subject) -> None:
     make, observe = subject
     learner = make(
         2, 2, 2, 1, start=0, episodes=4, rho=2.0, delta=0.05,
@@ -147,7 +156,7 @@ def test_three_episodes_with_a_pencil(subject):
     same(learner.threshold_bounds, [[lower], [upper]])
 
 
-def test_default_steps_two_constraints_and_a_mixed_stance(subject):
+def test_default_steps_two_constraints_and_a_mixed_stance(subject: Subject) -> None:
     make, observe = subject
     learner = make(
         1, 2, 2, 2, episodes=8, slack=2.0, stance=0.25, delta=0.1,
@@ -186,9 +195,15 @@ def test_default_steps_two_constraints_and_a_mixed_stance(subject):
     same(learner.policy, [[softmax2(eta * (Q1 - 2))], [softmax2(eta * (Q2 - 1))]])
 
 
-def test_default_dual_step_and_the_ceiling_rho(subject):
+def test_default_dual_step_and_the_ceiling_rho(subject: Subject) -> None:
     make, observe = subject
-    options = dict(episodes=4, delta=0.05, bonus_scale=0.1, policy_step=1.0, thresholds=[1.0])
+    options: dict[str, Any] = {
+        "episodes": 4,
+        "delta": 0.05,
+        "bonus_scale": 0.1,
+        "policy_step": 1.0,
+        "thresholds": [1.0],
+    }
     # H = 1, S = 1, A = 2, m = 1: L_r = L_p = ln(1*2*1*1*4 / 0.05) = ln 160.
     L = near(5.075174, math.log(160))
     phi = near(0.471760, 0.1 * (math.sqrt(L) + math.sqrt(1 + L)))
@@ -210,7 +225,7 @@ def test_default_dual_step_and_the_ceiling_rho(subject):
         same(learner.policy, [[softmax2(phi - 1)]])
 
 
-def test_learned_start_distribution(subject):
+def test_learned_start_distribution(subject: Subject) -> None:
     make, observe = subject
     learner = make(
         2, 2, 1, 1, start=None, episodes=4, rho=9.0, delta=0.05, thresholds=[[1.0]],
@@ -236,7 +251,7 @@ def test_learned_start_distribution(subject):
     same(learner.multipliers, [lam])
 
 
-def test_learned_start_distribution_over_two_steps(subject):
+def test_learned_start_distribution_over_two_steps(subject: Subject) -> None:
     make, observe = subject
     # H = 2, S = 1, A = 2: S A H T / delta = 1*2*2*4 / 0.05 = 320.
     L = near(5.768321, math.log(320))
@@ -256,7 +271,7 @@ def test_learned_start_distribution_over_two_steps(subject):
     same(learner.multipliers, [near(0.390931, 1.75 - (phi_0 + V_1))])
 
 
-def test_learned_start_value_is_truncated(subject):
+def test_learned_start_value_is_truncated(subject: Subject) -> None:
     make, observe = subject
     learner = make(
         1, 2, 1, 1, start=None, episodes=4, rho=9.0, delta=0.05, thresholds=[0.995],
@@ -278,14 +293,14 @@ def test_learned_start_value_is_truncated(subject):
     same(learner.multipliers, [lam + (0.995 - 1)])
 
 
-def test_mask_of_each_step(subject):
+def test_mask_of_each_step(subject: Subject) -> None:
     make, _ = subject
     mask = np.array([[[True, True], [True, False]], [[False, True], [True, True]]])
     learner = make(2, 2, 2, 1, action_mask=mask, episodes=4, rho=1.0)
     same(learner.policy, [[[0.5, 0.5], [1, 0]], [[0, 1], [0.5, 0.5]]])
 
 
-def test_mask_restricts_the_softmax(subject):
+def test_mask_restricts_the_softmax(subject: Subject) -> None:
     make, observe = subject
     mask = [[True, False, True]]
     learner = make(
@@ -320,7 +335,9 @@ def test_mask_restricts_the_softmax(subject):
         ("representative", 0.1, False, (0.7, 1)),
     ],
 )
-def test_window_ties_and_missing_samples(subject, estimator, window, clip, expected):
+def test_window_ties_and_missing_samples(
+    subject: Subject, estimator: str, window: float, clip: bool, expected: tuple[float, int]
+) -> None:
     make, observe = subject
     learner = make(
         2, 2, 1, 1, start=None, episodes=8, rho=1.0, delta=0.1, threshold_scale=0.1,
@@ -339,7 +356,7 @@ def test_window_ties_and_missing_samples(subject, estimator, window, clip, expec
     same(learner.thresholds, [high])
 
 
-def test_no_sample_leaves_the_unit_interval(subject):
+def test_no_sample_leaves_the_unit_interval(subject: Subject) -> None:
     make, observe = subject
     learner = make(
         1, 2, 2, 1, episodes=8, rho=1.0, threshold_scale=0.0, stance="optimistic",
@@ -350,7 +367,7 @@ def test_no_sample_leaves_the_unit_interval(subject):
     same(learner.thresholds, [0.4])
 
 
-def test_the_radius_is_at_most_one_even_unclipped(subject):
+def test_the_radius_is_at_most_one_even_unclipped(subject: Subject) -> None:
     make, observe = subject
     learner = make(1, 2, 1, 1, episodes=8, rho=1.0, clip_thresholds=False)
     observe(learner, *arrays([0, 0], [0], [0], [[0]], [[0.25]]))
@@ -358,7 +375,7 @@ def test_the_radius_is_at_most_one_even_unclipped(subject):
     same(learner.threshold_bounds, [[-0.75], [1.25]])
 
 
-def test_bernstein_bonus(subject):
+def test_bernstein_bonus(subject: Subject) -> None:
     make, observe = subject
     learner = make(
         200, 2, 1, 1, episodes=256, rho=1.0, delta=0.1, thresholds=[0.0], bonus="bernstein",
@@ -385,7 +402,7 @@ def test_bernstein_bonus(subject):
     assert bernstein_won == 44  # from n = 157 to n = 200
 
 
-def test_bernstein_bonus_with_one_successor(subject):
+def test_bernstein_bonus_with_one_successor(subject: Subject) -> None:
     make, observe = subject
     learner = make(
         2, 2, 2, 1, episodes=256, rho=1.0, delta=0.1, thresholds=[0.0], bonus="bernstein",
@@ -409,7 +426,7 @@ def test_bernstein_bonus_with_one_successor(subject):
     assert bernstein_won == 22  # from n = 79 to n = 100
 
 
-def test_anytime_epochs(subject):
+def test_anytime_epochs(subject: Subject) -> None:
     make, observe = subject
     learner = make(
         1, 2, 1, 1, episodes=None, rho=2.0, delta=0.1, bonus_scale=0.5, threshold_scale=0.5,

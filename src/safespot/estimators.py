@@ -294,9 +294,15 @@ def replay(tree: NDArray[np.int32], n: Int, pair: int) -> None:
     """Let the winners above `pair` be found again: the larger count wins, the left one on ties."""
     node = (tree.shape[0] // 2 + pair) // 2
     while node >= 1:
-        left, right = tree[2 * node], tree[2 * node + 1]
-        tree[node] = right if right < n.shape[0] and n[right] > n[left] else left
+        match(tree, n, node)
         node //= 2
+
+
+@inner
+def match(tree: NDArray[np.int32], n: Int, node: int) -> None:
+    """The winner of one node, from those below it; leaves beyond the last pair never win against one."""
+    left, right = tree[2 * node], tree[2 * node + 1]
+    tree[node] = right if right < n.shape[0] and n[right] > n[left] else left
 
 
 @kernel
@@ -307,8 +313,8 @@ def rebuild_tree(window: Window) -> None:
     for h in range(H):
         for leaf in range(leaves):
             window.tree[h, leaves + leaf] = leaf
-        for pair in range(0, leaves, 2):
-            replay(window.tree[h], window.n[h], pair)
+        for node in range(leaves - 1, 0, -1):  # from the leaves up: no match sees a stale winner
+            match(window.tree[h], window.n[h], node)
 
 
 @inner

@@ -120,7 +120,10 @@ def interface(
 def _mask(value: ArrayLike | None, shape: tuple[int, int, int]) -> Bool:
     if value is None:
         return np.broadcast_to(np.True_, shape)
-    mask = np.asarray(value)
+    try:
+        mask = np.asarray(value)
+    except ValueError as problem:  # ragged
+        raise InvalidOption(f"action_mask must be an array of booleans; got {problem}.") from None
     if mask.dtype != np.bool_ or mask.shape not in (shape, shape[1:]):
         raise InvalidOption(
             f"action_mask has type {mask.dtype} and shape {mask.shape}; expected booleans [S,A] or "

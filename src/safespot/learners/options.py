@@ -53,28 +53,34 @@ class SpotOptions:
 
     def __post_init__(self) -> None:
         if self.episodes is not None:
-            as_count("episodes", self.episodes, least=1, error=InvalidOption)
+            self._set("episodes", as_count("episodes", self.episodes, least=1, error=InvalidOption))
         if (self.rho is None) == (self.slack is None):
             raise InvalidOption("give rho or slack, one of the two.")
         if self.rho is not None:
-            _number("rho", self.rho, 0.0, math.inf, open_low=True)
+            self._set("rho", _number("rho", self.rho, 0.0, math.inf, open_low=True))
             if math.isinf(self.rho) and (self.policy_step is None or self.dual_step is None):
                 raise InvalidOption("rho = inf needs policy_step and dual_step.")
         if isinstance(self.stance, str):
             _choice("stance", self.stance, tuple(STANCES), " or a number in [0,1]")
         else:
-            _number("stance", self.stance, 0.0, 1.0)
-        _number("window", self.window, 0.0, 1.0, open_low=True)
-        _number("delta", self.delta, 0.0, 1.0, open_low=True, open_high=True)
+            self._set("stance", _number("stance", self.stance, 0.0, 1.0))
+        self._set("window", _number("window", self.window, 0.0, 1.0, open_low=True))
+        delta = _number("delta", self.delta, 0.0, 1.0, open_low=True, open_high=True)
+        self._set("delta", delta)
         _choice("bonus", self.bonus, ("hoeffding", "bernstein"))
         _choice("estimator", self.estimator, ("representative", "pooled"))
         for name in ("bonus_scale", "threshold_scale", "policy_step", "dual_step"):
             if getattr(self, name) is not None:
-                _number(name, getattr(self, name), 0.0, math.inf, open_high=True)
+                value = _number(name, getattr(self, name), 0.0, math.inf, open_high=True)
+                self._set(name, value)
         if not isinstance(self.clip_thresholds, bool):
             raise InvalidOption(
                 f"clip_thresholds must be True or False, got {self.clip_thresholds!r}."
             )
+
+    def _set(self, name: str, value: float) -> None:
+        """Keep a number as Python's own, so that it can be written to a file."""
+        object.__setattr__(self, name, value)
 
     @property
     def xi(self) -> float:
@@ -90,20 +96,23 @@ def _number(
     *,
     open_low: bool = False,
     open_high: bool = False,
-) -> None:
-    """Raise unless `value` is a number between `low` and `high` (open ends exclude themselves)."""
+) -> float:
+    """`value`, which must be a number between `low` and `high` (open ends exclude themselves)."""
     ends = f"{'(' if open_low else '['}{low:g}, {high:g}{')' if open_high else ']'}"
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.number)):
+    if isinstance(value, (bool, np.bool_)) or not isinstance(
+        value, (int, float, np.integer, np.floating)
+    ):
         raise InvalidOption(f"{name} must be a number in {ends}, got {value!r}.")
     x = float(value)
     above = x > low if open_low else x >= low
     under = x < high if open_high else x <= high
     if not (above and under):
         raise InvalidOption(f"{name} must be a number in {ends}, got {value}.")
+    return x
 
 
 def _choice(name: str, value: object, choices: tuple[str, ...], more: str = "") -> None:
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise InvalidOption(
             f"{name} must be {' or '.join(map(repr, choices))}{more}, got {value!r}."
         )

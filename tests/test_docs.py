@@ -1,0 +1,82 @@
+"""What the documents name exists."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def rows(page: str) -> list[list[str]]:
+    """The cells of every table row of a page, but for heads and rules."""
+    return [
+        [cell.strip() for cell in line.strip("|").split(" | ")]
+        for line in (DOCS / page).read_text().splitlines()
+        if line.startswith("|") and not line.startswith("|---")
+    ]
+
+
+MAP = [row for row in rows("paper-map.md") if row[2] != "code"]
+
+
+def test_the_map_is_a_table_of_four_columns() -> None:
+    assert len(MAP) > 30
+    assert {len(row) for row in MAP} == {4}
+
+
+@pytest.mark.parametrize("name", sorted({row[2] for row in MAP}))
+def test_code_in_the_map_exists(name: str) -> None:
+    match = re.fullmatch(r"`([\w.]+)`", name)
+    assert match, name
+    parts = match[1].split(".")
+    found: Any = importlib.import_module("safespot")
+    for depth, part in enumerate(parts):
+        if part.islower() and not hasattr(found, part):
+            found = importlib.import_module(".".join(["safespot", *parts[: depth + 1]]))
+        else:
+            found = getattr(found, part)
+    assert callable(found)
+
+
+@pytest.mark.parametrize("name", sorted({row[3] for row in MAP}))
+def test_tests_in_the_map_exist(name: str) -> None:
+    match = re.fullmatch(r"`tests/(test_\w+\.py)::(test_\w+)`", name)
+    assert match, name
+    tree = ast.parse((DOCS.parent / "tests" / match[1]).read_text())
+    assert match[2] in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+def test_every_deviation_is_explained_and_mapped() -> None:
+    numbers = [f"D{k}" for k in range(1, 9)]
+    text = (DOCS / "deviations.md").read_text()
+    assert re.findall(r"^\*\*(D\d)\.", text, re.M) == numbers
+    assert [row[0] for row in MAP if re.fullmatch(r"D\d", row[0])] == numbers
+
+
+@pytest.mark.parametrize("page", sorted(p.name for p in DOCS.glob("*.md")))
+def test_links_between_pages_lead_somewhere(page: str) -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", (DOCS / page).read_text()):
+        assert (DOCS / target).exists(), target
+
+
+def test_kernel_names_in_the_notation_are_in_the_code() -> None:
+    source = Path(importlib.import_module("safespot").__file__ or "").parent
+    words = set()
+    for file in source.rglob("*.py"):
+        words |= set(re.findall(r"\w+", file.read_text()))
+    named = set()
+    for row in rows("notation.md"):
+        if len(row) == 5 and row[1] != "kernels":
+            named |= {
+                w
+                for code in re.findall(r"`([^`]+)`", row[1])
+                for w in re.findall(r"[A-Za-z_]\w*", code)
+            }
+    assert len(named) > 30
+    assert named <= words, named - words

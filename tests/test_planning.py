@@ -1,0 +1,135 @@
+"""Truncated policy evaluation: the gaps of the kernels against values in plain NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from safespot import estimators, optimism, planning
+from safespot.arrays import Bool, Float
+from safespot.estimators import Statistics
+from tests.episodes import random_mask
+from tests.test_estimators import visited
+
+
+def evaluated(statistics: Statistics, lack: Float, pi: Float) -> tuple[Float, Float]:
+    """Algorithm TPE as written: ``Q_v = min(v_bar + p_hat V_v, remaining)``, from dense counts."""
+    H, S, A = pi.shape
+    components = lack.shape[0]
+    n = statistics.n.reshape(H, S, A)
+    Q, V = np.zeros((components, H, S, A)), np.zeros((components, S))
+    for h in reversed(range(H)):
+        counts = statistics.successors.dense[h].reshape(S, S, A)  # [s', s, a]
+        p_hat = counts / np.maximum(n[h], 1)
+        v_bar = 1.0 - lack[:, h].reshape(components, S, A)
+        Q[:, h] = np.minimum(v_bar + np.einsum("cz,zsa->csa", V, p_hat), H - h)
+        V = np.einsum("sa,csa->cs", pi[h], Q[:, h])
+    return Q, V
+
+
+def derived(statistics: Statistics, mask: Bool, scale: float) -> tuple[Float, Float]:
+    H, S = statistics.known.shape
+    pairs, components = statistics.n.shape[1], statistics.sums.shape[0]
+    radii = optimism.radii(S, pairs // S, H, components - 1, 1000, 0.05, bonus_scale=scale)
+    lack, weight = np.zeros((components, H, pairs)), np.zeros((H, pairs))
+    optimism.refresh_all(radii, statistics, mask, lack, weight)
+    return lack, weight
+
+
+@given(
+    st.integers(1, 5), st.integers(1, 3), st.integers(1, 4), st.integers(1, 3),
+    st.sampled_from([0, 3, 60, 600]), st.sampled_from([0.0, 0.02, 0.1, 1.0]), st.booleans(),
+    st.integers(0, 2**32 - 1),
+)  # fmt: skip
+@settings(deadline=None, max_examples=60)
+def test_truncated_policy_evaluation(
+    S: int, A: int, H: int, m: int, visits: int, scale: float, dense: bool, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    counted = visited(estimators.statistics(H, S, A, m, dense=True), seed, visits)
+    given = visited(estimators.statistics(H, S, A, m, dense=dense), seed, visits)
+    mask = random_mask(rng, H, S, A)
+    pi = np.where(mask, 0.01 + rng.random((H, S, A)), 0.0)
+    pi /= pi.sum(axis=2, keepdims=True)
+    lam = rng.random(m)
+    lack, weight = derived(given, mask.reshape(H, S * A), scale)
+    Q, V = planning.truncated_policy_evaluation(given, lack, weight, pi, lam)
+    Q_expected, V_expected = evaluated(counted, lack, pi)
+    np.testing.assert_allclose(Q, Q_expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(V, V_expected, rtol=0, atol=1e-12)
+    assert (np.arange(H, 0, -1)[:, None, None] >= Q).all()
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_one_step_gives_the_lagrangian_and_the_states_below_their_cap(dense: bool) -> None:
+    H, S, A, m = 2, 6, 2, 2
+    statistics = visited(estimators.statistics(H, S, A, m, dense=dense), 5, 6)
+    counted = visited(estimators.statistics(H, S, A, m, dense=True), 5, 6)
+    mask = np.ones((H, S * A), bool)
+    lack, weight = derived(statistics, mask, 0.02)
+    pi, lam = np.full((H, S, A), 0.5), np.array([0.7, 0.2])
+    Q_v, V = evaluated(counted, lack, pi)
+    G, D, Q = np.zeros((1 + m, S)), np.full((1 + m, S * A), 9.0), np.full((H, S * A), 9.0)
+    below = np.ones((H, S), bool)
+    for h in (1, 0):
+        planning.evaluate_step(statistics, lack, weight, pi, lam, h, G, D, Q, below)
+        met = statistics.known[h]
+        combined = Q_v[0, h] + np.tensordot(lam, Q_v[1:, h], axes=1)  # Q_r + lambda . Q_g
+        shared = (H - h) * (1 + lam.sum())
+        np.testing.assert_allclose(
+            shared + Q[h].reshape(S, A)[met], combined[met], rtol=0, atol=1e-12
+        )
+        gaps = (H - h) - Q_v[:, h]
+        np.testing.assert_array_equal(below[h], (gaps > 1e-12).any(axis=(0, 2)))
+        assert below[h].any()
+        assert not below[h].all()
+    np.testing.assert_allclose(H - G, V, rtol=0, atol=1e-12)
+
+
+def test_each_kernel_of_a_step() -> None:
+    rng = np.random.default_rng(0)
+    H, S, A, m = 1, 3, 2, 2
+    statistics = visited(estimators.statistics(H, S, A, m), 1, 50)
+    _, weight = derived(statistics, np.ones((H, S * A), bool), 0.1)
+    G, expected = rng.random((1 + m, S)), np.full((1 + m, S * A), 9.0)
+    planning.back_up(statistics, 0, G, weight, expected)
+    p_hat = statistics.successors.dense[0] / statistics.n[0]
+    np.testing.assert_allclose(expected, G @ p_hat, rtol=1e-14)
+
+    lack, lam = rng.normal(size=(1 + m, H, S * A)), rng.random(m)
+    D, Q = expected.copy(), np.full((H, S * A), 9.0)
+    planning.truncate(lack, 0, 1, 4, lam, D, Q)  # pairs 1 to 3 only
+    gaps = np.maximum(lack[:, 0] + expected, 0.0)
+    np.testing.assert_allclose(D[:, 1:4], gaps[:, 1:4], rtol=1e-15)
+    np.testing.assert_array_equal(D[:, [0, 4, 5]], expected[:, [0, 4, 5]])
+    np.testing.assert_allclose(Q[0, 1:4], -(gaps[0] + lam @ gaps[1:])[1:4], rtol=1e-14)
+    assert (Q[0, [0, 4, 5]] == 9.0).all()
+
+    pi = rng.random((H, S, A))
+    assert planning.average(pi, 0, 1, D, G)
+    np.testing.assert_allclose(G[:, 1], D[:, 2:4] @ pi[0, 1], rtol=1e-14)
+    assert not planning.average(pi, 0, 1, np.zeros_like(D), G)
+    assert (G[:, 1] == 0.0).all()
+
+
+def test_an_action_without_probability_can_hold_a_state_below_its_cap() -> None:
+    """Mirror ascent must still move such an action's logit, so the state counts as below."""
+    D, G = np.zeros((2, 2)), np.zeros((2, 1))
+    D[1, 1] = 0.5
+    assert planning.average(np.array([[[1.0, 0.0]]]), 0, 0, D, G)
+    assert (G == 0.0).all()
+
+
+def test_start_gap() -> None:
+    G, gap = np.array([[0.5, 2.0], [0.25, 1.0]]), np.zeros(2)
+    starts = np.array([3, 1])
+    planning.start_gap(G, 1, starts, 4, 0.1, gap)
+    assert gap.tolist() == [2.0, 1.0]  # a known start: no bonus
+    planning.start_gap(G, -1, starts, 4, 0.1, gap)
+    np.testing.assert_allclose(gap, [0.875 - 0.1, 0.4375 - 0.1], rtol=1e-15)  # D5
+    planning.start_gap(G, -1, starts, 4, 0.5, gap)
+    assert gap.tolist() == [0.375, 0.0]  # truncated at H
+    planning.start_gap(G, -1, np.array([0, 0]), 0, 0.0, gap)
+    assert gap.tolist() == [0.0, 0.0]  # H before the first episode
