@@ -1,8 +1,8 @@
 """The same learner in plain NumPy, vectorised over states and actions, as a researcher would write it.
 
-Every episode recomputes the model from its counts, evaluates the policy in it, updates, evaluates the policy exactly in the
-true CMDP, plays it and counts. It is the yardstick of the training benchmarks, and a third implementation beside the package and
-the tests' reference.
+Every episode recomputes the model from its counts, evaluates the policy in it, updates, evaluates the policy
+exactly in the true CMDP, plays it and counts. It is the yardstick of the training benchmarks, and a third
+implementation beside the package and the tests' reference.
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ class NumpySpot:
         visits = self.n.reshape(H, -1)
         pair = visits.argmax(axis=1)
         most = np.take_along_axis(visits, pair[:, None], axis=1)[:, 0]
-        mean = np.take_along_axis(self.samples, pair[None, :, None], axis=2)[..., 0] / np.maximum(most, 1.0)
+        mean = np.take_along_axis(self.samples, pair[None, :, None], axis=2)[..., 0] / np.maximum(
+            most, 1.0
+        )
         zeta = np.minimum(1.0, np.sqrt(4 * self.L_r / np.maximum(most, 1.0)))
         upper = np.where(most > 0, np.clip(mean + zeta, 0.0, 1.0), 1.0).sum(axis=1)
 

@@ -47,8 +47,9 @@ def rederived(learner: ss.Spot) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     state, radii = learner.state, learner.rates.radii
     lack, weight, pi = (np.full_like(a, np.nan) for a in (state.lack, state.weight, state.pi))
     optimism.refresh_all(radii, learner.statistics, state.mask, lack, weight)
-    every = np.ones(pi.shape[:2], bool)
-    updates.softmax(state.logits, pi, every, np.zeros(pi.size), np.zeros(pi.size))
+    H, S, A = pi.shape
+    work = updates.Work(np.zeros(pi.size), np.zeros(pi.size))
+    updates.softmax(state.logits.reshape(-1), pi.reshape(-1), A, 0, H * S, work)
     window = learner.window._replace(tree=np.zeros_like(learner.window.tree))
     estimators.rebuild_tree(window)
     made: dict[str, tuple[np.ndarray, np.ndarray]] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -55,37 +54,25 @@ def test_truncated_policy_evaluation(
     pi /= pi.sum(axis=2, keepdims=True)
     lam = rng.random(m)
     lack, weight = derived(given, mask.reshape(H, S * A), scale)
-    Q, V = planning.truncated_policy_evaluation(given, lack, weight, pi, lam)
+    G, D, Q = np.full((1 + m, S), 9.0), np.full((1 + m, S * A), 9.0), np.full((H, S * A), 9.0)
+    below = np.zeros((H, S), bool)
+    planning.evaluate_policy(given, lack, weight, pi, lam, G, D, Q, below)
     Q_expected, V_expected = evaluated(counted, lack, pi)
-    np.testing.assert_allclose(Q, Q_expected, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(V, V_expected, rtol=0, atol=1e-12)
-    assert (np.arange(H, 0, -1)[:, None, None] >= Q).all()
-
-
-@pytest.mark.parametrize("dense", [True, False])
-def test_one_step_gives_the_lagrangian_and_the_states_below_their_cap(dense: bool) -> None:
-    H, S, A, m = 2, 6, 2, 2
-    statistics = visited(estimators.statistics(H, S, A, m, dense=dense), 5, 6)
-    counted = visited(estimators.statistics(H, S, A, m, dense=True), 5, 6)
-    mask = np.ones((H, S * A), bool)
-    lack, weight = derived(statistics, mask, 0.02)
-    pi, lam = np.full((H, S, A), 0.5), np.array([0.7, 0.2])
-    Q_v, V = evaluated(counted, lack, pi)
-    G, D, Q = np.zeros((1 + m, S)), np.full((1 + m, S * A), 9.0), np.full((H, S * A), 9.0)
-    below = np.ones((H, S), bool)
-    for h in (1, 0):
-        planning.evaluate_step(statistics, lack, weight, pi, lam, h, G, D, Q, below)
-        met = statistics.known[h]
-        combined = Q_v[0, h] + np.tensordot(lam, Q_v[1:, h], axes=1)  # Q_r + lambda . Q_g
-        shared = (H - h) * (1 + lam.sum())
-        np.testing.assert_allclose(
-            shared + Q[h].reshape(S, A)[met], combined[met], rtol=0, atol=1e-12
-        )
-        gaps = (H - h) - Q_v[:, h]
-        np.testing.assert_array_equal(below[h], (gaps > 1e-12).any(axis=(0, 2)))
-        assert below[h].any()
-        assert not below[h].all()
-    np.testing.assert_allclose(H - G, V, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(H - G, V_expected, rtol=0, atol=1e-12)
+    combined = Q_expected[0] + np.tensordot(lam, Q_expected[1:], axes=1)  # Q_r + lambda . Q_g
+    shared = np.arange(H, 0, -1)[:, None, None] * (1 + lam.sum())
+    met = given.known
+    np.testing.assert_allclose(
+        (shared + Q.reshape(H, S, A))[met], combined[met], rtol=0, atol=1e-12
+    )
+    # What was not met is at its cap: nothing is lost by not looking at it.
+    caps = np.broadcast_to(shared, combined.shape)
+    np.testing.assert_allclose(combined[~met], caps[~met], rtol=0, atol=1e-12)
+    moves = (caps - combined > 1e-12).any(axis=2)
+    if dense:
+        np.testing.assert_array_equal(below[:, 0], moves.any(axis=1))
+    else:
+        np.testing.assert_array_equal(below[met], moves[met])
 
 
 def test_each_kernel_of_a_step() -> None:
@@ -93,33 +80,26 @@ def test_each_kernel_of_a_step() -> None:
     H, S, A, m = 1, 3, 2, 2
     statistics = visited(estimators.statistics(H, S, A, m), 1, 50)
     _, weight = derived(statistics, np.ones((H, S * A), bool), 0.1)
-    G, expected = rng.random((1 + m, S)), np.full((1 + m, S * A), 9.0)
-    planning.back_up(statistics, 0, G, weight, expected)
-    p_hat = statistics.successors.dense[0] / statistics.n[0]
-    np.testing.assert_allclose(expected, G @ p_hat, rtol=1e-14)
+    G, total = rng.random((1 + m, S)), np.full((1 + m, S * A), 9.0)
+    planning.back_up(statistics, 0, G, total)
+    np.testing.assert_allclose(total, G @ statistics.successors.dense[0], rtol=1e-14)
 
     lack, lam = rng.normal(size=(1 + m, H, S * A)), rng.random(m)
-    D, Q = expected.copy(), np.full((H, S * A), 9.0)
-    planning.truncate(lack, 0, 1, 4, lam, D, Q)  # pairs 1 to 3 only
-    gaps = np.maximum(lack[:, 0] + expected, 0.0)
-    np.testing.assert_allclose(D[:, 1:4], gaps[:, 1:4], rtol=1e-15)
-    np.testing.assert_array_equal(D[:, [0, 4, 5]], expected[:, [0, 4, 5]])
+    D, Q = total.copy(), np.full((H, S * A), 9.0)
+    assert planning.truncate(lack, weight, lam, 0, 1, 4, D, Q)  # pairs 1 to 3 only
+    gaps = np.maximum(lack[:, 0] + total / statistics.n[0], 0.0)
+    np.testing.assert_allclose(D[:, 1:4], gaps[:, 1:4], rtol=1e-14)
+    np.testing.assert_array_equal(D[:, [0, 4, 5]], total[:, [0, 4, 5]])
     np.testing.assert_allclose(Q[0, 1:4], -(gaps[0] + lam @ gaps[1:])[1:4], rtol=1e-14)
     assert (Q[0, [0, 4, 5]] == 9.0).all()
+    assert not planning.truncate(np.full_like(lack, -99.0), weight, lam, 0, 0, 6, D.copy(), Q)
 
     pi = rng.random((H, S, A))
-    assert planning.average(pi, 0, 1, D, G)
-    np.testing.assert_allclose(G[:, 1], D[:, 2:4] @ pi[0, 1], rtol=1e-14)
-    assert not planning.average(pi, 0, 1, np.zeros_like(D), G)
-    assert (G[:, 1] == 0.0).all()
-
-
-def test_an_action_without_probability_can_hold_a_state_below_its_cap() -> None:
-    """Mirror ascent must still move such an action's logit, so the state counts as below."""
-    D, G = np.zeros((2, 2)), np.zeros((2, 1))
-    D[1, 1] = 0.5
-    assert planning.average(np.array([[[1.0, 0.0]]]), 0, 0, D, G)
-    assert (G == 0.0).all()
+    G[:] = 9.0
+    planning.average(pi, 0, 1, 3, D, G)
+    expected = np.einsum("sa,csa->cs", pi[0], D.reshape(1 + m, S, A))
+    np.testing.assert_allclose(G[:, 1:], expected[:, 1:], rtol=1e-14)
+    assert (G[:, 0] == 9.0).all()
 
 
 def test_start_gap() -> None:

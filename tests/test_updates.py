@@ -55,30 +55,42 @@ def test_mirror_ascent(H: int, S: int, A: int, eta: float, seed: int) -> None:
     pi /= pi.sum(axis=2, keepdims=True)
     with np.errstate(divide="ignore"):
         logits = np.log(pi) - np.log(pi.max(axis=2, keepdims=True))
-    Q, moving = -3 * rng.random((H, S * A)), rng.random((H, S)) < 0.7
-    new_logits, new_pi, size = logits.copy(), pi.copy(), H * S * A
-    moved = updates.mirror_ascent(
-        new_logits, new_pi, Q, eta, moving, np.zeros(size), np.zeros(size)
+    Q, size = -3 * rng.random((H, S, A)), H * S * A
+    first, last = sorted(rng.integers(0, H * S + 1, 2).tolist())
+    new_logits, new_pi = logits.copy(), pi.copy()
+    updates.mirror_ascent(
+        new_logits.reshape(-1), new_pi.reshape(-1), Q.reshape(-1), eta, A, first, last, work(size)
     )
-    assert moved == moving.any()
-    weights = pi * np.exp(eta * Q.reshape(H, S, A))  # pi exp(eta Q) / sum
+    moving = np.zeros((H, S), bool)
+    moving.reshape(-1)[first:last] = True
+    weights = pi * np.exp(eta * Q)  # pi exp(eta Q) / sum
     expected = weights / weights.sum(axis=2, keepdims=True)
     assert_allclose(new_pi[moving], expected[moving], rtol=1e-12, atol=1e-300)
-    assert (new_logits[moving].max(axis=1) == 0.0).all()
+    assert (new_logits <= 0.0).all()
+    assert (np.exp(new_logits[moving]).sum(axis=1) > 0.49).all()  # nothing underflows
     assert ((new_logits == -np.inf) == ~admissible).all()
     assert (new_pi[~admissible] == 0.0).all()
     np.testing.assert_array_equal(new_pi[~moving], pi[~moving])
     np.testing.assert_array_equal(new_logits[~moving], logits[~moving])
 
 
-def test_softmax_of_the_given_states() -> None:
-    logits = np.array([[[0.0, -1.0, -np.inf], [-2.0, 0.0, -800.0], [0.0, 0.0, 0.0]]])
-    pi = np.full((1, 3, 3), 9.0)
-    updates.softmax(logits, pi, np.array([[True, True, False]]), np.zeros(9), np.zeros(9))
+def work(size: int) -> updates.Work:
+    return updates.Work(np.zeros(size), np.zeros(size))
+
+
+def test_softmax_of_the_given_rows() -> None:
+    logits = np.array(
+        [[0.0, 0.0, 0.0], [0.0, -1.0, -np.inf], [-2.0, 0.0, -800.0], [-9.0, -8.0, -9.0]]
+    )
+    pi = np.full((4, 3), 9.0)
+    updates.softmax(logits.reshape(-1), pi.reshape(-1), 3, 1, 4, work(9))
     e = math.e
-    assert_allclose(pi[0, 0], [e / (1 + e), 1 / (1 + e), 0.0], rtol=1e-15)
-    assert_allclose(pi[0, 1], [1 / (1 + e**2), e**2 / (1 + e**2), 0.0], rtol=1e-15)
-    assert (pi[0, 2] == 9.0).all()
+    assert (pi[0] == 9.0).all()
+    assert_allclose(pi[1], [e / (1 + e), 1 / (1 + e), 0.0], rtol=1e-15)
+    assert_allclose(pi[2], [1 / (1 + e**2), e**2 / (1 + e**2), 0.0], rtol=1e-15)
+    assert_allclose(pi[3], np.array([1, e, 1]) / (2 + e), rtol=1e-15)
+    assert logits[3].tolist() == [-1.0, 0.0, -1.0]  # lifted: its sum was below one half
+    assert logits[2].tolist() == [-2.0, 0.0, -800.0]
 
 
 def test_dual_step() -> None:
