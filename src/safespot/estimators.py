@@ -32,9 +32,9 @@ class Successors(NamedTuple):
     """How often each successor followed: a dense block, or per pair a list in a growing pool."""
 
     dense: Float  # [H, S, S*A], or empty
-    where: Int  # [H, S*A]: where a pair's list begins in the pool
-    length: Int  # [H, S*A]
-    room: Int  # [H, S*A]
+    where: NDArray[np.int32]  # [H, S*A]: where a pair's list begins in the pool
+    length: NDArray[np.int32]  # [H, S*A]
+    room: NDArray[np.int32]  # [H, S*A]
     states: NDArray[np.int32]  # [pool]
     counts: Float  # [pool]
     used: Int  # [1]: how much of the pool is taken
@@ -72,9 +72,9 @@ def statistics(H: int, S: int, A: int, m: int, *, dense: bool | None = None) -> 
     lists = (0, 0) if dense else (H, S * A)
     successors = Successors(
         dense=np.zeros((H, S, S * A) if dense else (0, 0, 0)),
-        where=np.zeros(lists, np.int64),
-        length=np.zeros(lists, np.int64),
-        room=np.zeros(lists, np.int64),
+        where=np.zeros(lists, np.int32),
+        length=np.zeros(lists, np.int32),
+        room=np.zeros(lists, np.int32),
         states=np.zeros(0 if dense else 2 * H * S, np.int32),
         counts=np.zeros(0 if dense else 2 * H * S),
         used=np.zeros(1, np.int64),
@@ -109,12 +109,17 @@ def window(H: int, pairs: int, m: int, gamma: float) -> Window:
 
 
 def grow_statistics(statistics: Statistics) -> Statistics:
-    """The same statistics with a larger pool of successors."""
+    """The same statistics with a larger pool, its lists in the order in which planning reads them."""
     old = statistics.successors
     size = 2 * len(old.states)
-    states, counts = np.zeros(size, np.int32), np.zeros(size)
-    states[: len(old.states)], counts[: len(old.counts)] = old.states, old.counts
-    return statistics._replace(successors=old._replace(states=states, counts=counts))
+    new = old._replace(
+        where=np.zeros_like(old.where),
+        states=np.zeros(size, np.int32),
+        counts=np.zeros(size),
+        used=np.zeros(1, np.int64),
+    )
+    lay_out(old, new)
+    return statistics._replace(successors=new)
 
 
 def grow_window(window: Window) -> Window:
@@ -195,6 +200,20 @@ def has_room(statistics: Statistics, window: Window) -> bool:
     # The newest episode joins before the oldest leaves.
     capacity = window.pairs.shape[0]
     return capacity == 0 or bool(window.span[1] < capacity)
+
+
+@kernel
+def lay_out(old: Successors, new: Successors) -> None:
+    """Copy every list from the pool of `old` to that of `new`, step by step and pair by pair."""
+    H, pairs = old.where.shape
+    for h in range(H):
+        for pair in range(pairs):
+            first, moved = old.where[h, pair], new.used[0]
+            new.where[h, pair] = moved
+            for j in range(old.length[h, pair]):
+                new.states[moved + j] = old.states[first + j]
+                new.counts[moved + j] = old.counts[first + j]
+            new.used[0] += old.room[h, pair]
 
 
 @inner

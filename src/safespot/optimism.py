@@ -105,12 +105,20 @@ def pair_bonus(radii: Radii, statistics: Statistics, h: int, pair: int) -> float
 
 @inner
 def refresh_pair(
-    radii: Radii, statistics: Statistics, mask: Bool, h: int, pair: int, lack: Float, weight: Float
+    radii: Radii,
+    statistics: Statistics,
+    mask: Bool,
+    h: int,
+    pair: int,
+    lack: Float,
+    weight: Float,
+    peak: Float,
 ) -> None:
-    """Derive what planning reads of a pair: ``lack = 1 - v_bar`` and ``weight = 1 / n``.
+    """Derive what planning reads of a pair: ``lack = 1 - v_bar`` and ``weight = 1 / n``; and of its state: `peak`.
 
     ``v_bar = v_hat + phi`` is the optimistic reward or constraint (Eq. opt-p). A pair without data, or one that is not
-    admissible (D6), has an infinite v_bar: it never falls below its cap.
+    admissible (D6), has an infinite v_bar: it never falls below its cap. `peak` is the largest lack among the
+    actions of a state: with gaps of at most G ahead, a state is at its cap as long as peak + G <= 0.
     """
     phi = pair_bonus(radii, statistics, h, pair) if mask[h, pair] else np.inf
     n = statistics.n[h, pair]
@@ -118,17 +126,26 @@ def refresh_pair(
     for c in range(lack.shape[0]):
         mean = statistics.sums[c, h, pair] / n if n > 0 else 0.0
         lack[c, h, pair] = 1.0 - (mean + phi)
+    S = peak.shape[1]
+    A = mask.shape[1] // S
+    s = pair // A
+    highest = -np.inf
+    for c in range(lack.shape[0]):
+        for other in range(s * A, (s + 1) * A):
+            highest = max(highest, lack[c, h, other])
+    peak[h, s] = highest
 
 
 @kernel
 def refresh_all(
-    radii: Radii, statistics: Statistics, mask: Bool, lack: Float, weight: Float
+    radii: Radii, statistics: Statistics, mask: Bool, lack: Float, weight: Float, peak: Float
 ) -> None:
     """`refresh_pair` for every pair, as when the radii have changed."""
+    lack[:] = -np.inf
     H, pairs = statistics.n.shape
     for h in range(H):
         for pair in range(pairs):
-            refresh_pair(radii, statistics, mask, h, pair, lack, weight)
+            refresh_pair(radii, statistics, mask, h, pair, lack, weight, peak)
 
 
 @inner

@@ -14,34 +14,29 @@ proportional to what has been learned, and nothing special has to be done for it
 
 from __future__ import annotations
 
-from .arrays import Bool, Float, Int
+from .arrays import Float, Int
 from .compilation import inner
-from .estimators import Statistics
+from .estimators import Successors
 from .products import mix_rows
 
 
 @inner
-def back_up(statistics: Statistics, h: int, G: Float, D: Float) -> None:
-    """``D[c, pair] = sum_s' count(s') G_c(s')``, n times p_hat G, for the pairs of every state met at step h.
+def back_up(successors: Successors, h: int, first: int, last: int, G: Float, D: Float) -> None:
+    """``D[c, pair] = sum_s' count(s') G_c(s')``, n times p_hat G, for pairs from `first` up to `last`.
 
-    `G` ``[1+m, S]`` are the gaps of step h + 1.
+    `G` ``[1+m, S]`` are the gaps of step h + 1. In the dense layout the pairs are always all pairs of the step.
     """
-    components, S = G.shape
-    A = D.shape[1] // S
-    successors = statistics.successors
     if successors.dense.shape[0] > 0:
-        for c in range(components):
+        for c in range(G.shape[0]):
             mix_rows(G[c], successors.dense[h], D[c])
-        return
-    for j in range(statistics.how_many[h]):
-        s = statistics.met[h, j]
-        for pair in range(s * A, (s + 1) * A):
-            first = successors.where[h, pair]
-            last = first + successors.length[h, pair]
-            for c in range(components):
+    else:
+        for pair in range(first, last):
+            begin = successors.where[h, pair]
+            end = begin + successors.length[h, pair]
+            for c in range(G.shape[0]):
                 total = 0.0
-                for k in range(first, last):
-                    total += successors.counts[k] * G[c, successors.states[k]]
+                for j in range(begin, end):
+                    total += successors.counts[j] * G[c, successors.states[j]]
                 D[c, pair] = total
 
 
@@ -58,64 +53,37 @@ def truncate(
     for pair in range(first, last):
         gap = max(lack[0, h, pair] + weight[h, pair] * D[0, pair], 0.0)
         D[0, pair] = gap
-        Q[h, pair] = -gap
+        Q[pair] = -gap
     for i in range(lam.shape[0]):
         for pair in range(first, last):
             gap = max(lack[1 + i, h, pair] + weight[h, pair] * D[1 + i, pair], 0.0)
             D[1 + i, pair] = gap
-            Q[h, pair] -= lam[i] * gap
+            Q[pair] -= lam[i] * gap
     pair = first
-    while pair < last and Q[h, pair] == 0.0:
+    while pair < last and Q[pair] == 0.0:
         pair += 1
     return pair < last
 
 
 @inner
-def average(pi: Float, h: int, first: int, last: int, D: Float, G: Float) -> None:
-    """``G_c(s) = sum_a pi_h(a|s) D_c(s,a)`` for states from `first` up to `last`."""
-    A = pi.shape[2]
+def average(pi: Float, A: int, first: int, last: int, D: Float, G: Float) -> None:
+    """``G_c(s) = sum_a pi(a|s) D_c(s,a)`` for states from `first` up to `last`; `pi` ``[S*A]`` is the step's."""
     for c in range(G.shape[0]):
         for s in range(first, last):
-            G[c, s] = pi[h, s, 0] * D[c, s * A]
+            G[c, s] = pi[s * A] * D[c, s * A]
         for a in range(1, A):
             for s in range(first, last):
-                G[c, s] += pi[h, s, a] * D[c, s * A + a]
+                G[c, s] += pi[s * A + a] * D[c, s * A + a]
 
 
 @inner
-def evaluate_policy(
-    statistics: Statistics,
-    lack: Float,
-    weight: Float,
-    pi: Float,
-    lam: Float,
-    G: Float,
-    D: Float,
-    Q: Float,
-    below: Bool,
-) -> None:
-    """Algorithm TPE, from the last step to the first; writes the last four arguments.
-
-    `pi` is ``[H,S,A]``. `G` ``[1+m, S]`` ends as the gaps of the first step, `Q` ``[H, pairs]`` holds the values
-    that mirror ascent climbs, and `below` ``[H,S]`` says where a state is below its cap: for each state that was
-    met, or, in the dense layout, for the step as a whole in its first entry.
-    """
-    H, S, A = pi.shape
-    dense = statistics.successors.dense.shape[0] > 0
-    for h in range(H - 1, -1, -1):
-        if h == H - 1:
-            clear(D)  # nothing follows
-        else:
-            back_up(statistics, h, G, D)
-        if dense:
-            below[h, 0] = truncate(lack, weight, lam, h, 0, S * A, D, Q)
-            average(pi, h, 0, S, D, G)
-        else:
-            clear(G)
-            for j in range(statistics.how_many[h]):
-                s = statistics.met[h, j]
-                below[h, s] = truncate(lack, weight, lam, h, s * A, (s + 1) * A, D, Q)
-                average(pi, h, s, s + 1, D, G)
+def largest(G: Float) -> float:
+    """The largest gap."""
+    top = 0.0
+    for c in range(G.shape[0]):
+        for s in range(G.shape[1]):
+            top = max(top, G[c, s])
+    return top
 
 
 @inner

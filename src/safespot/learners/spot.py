@@ -48,7 +48,7 @@ from ..optimism import (
     threshold_bounds,
     transition_radius,
 )
-from ..planning import evaluate_policy, start_gap
+from ..planning import average, back_up, clear, largest, start_gap, truncate
 from ..units import spread_thresholds
 from ..updates import Work, dual_step, mirror_ascent, softmax
 from .interface import Inside, interface
@@ -73,9 +73,9 @@ class Scratch(NamedTuple):
     """Buffers that a step works in; they carry nothing from one step to the next."""
 
     G: Float  # [1+m, S]
+    G_now: Float  # [1+m, S]
     D: Float  # [1+m, S*A]
     Q: Float  # [H, S*A]
-    below: Bool  # [H, S]: where a state is below its cap
     softmax: Work
     gap: Float  # [1+m]
     alpha: Float  # [m]
@@ -94,6 +94,7 @@ class State(NamedTuple):
     mask: Bool  # [H, S*A]
     lack: Float  # [1+m, H, S*A]: 1 - v_bar, derived from the statistics
     weight: Float  # [H, S*A]: 1 / n, derived from the statistics
+    peak: Float  # [H, S]: the largest lack among the actions of a state, derived
     scratch: Scratch
 
 
@@ -110,12 +111,11 @@ def spot_step(
     # Line 2. The optimistic model is `lack` = 1 - v_bar; the threshold is chosen by the stance.
     for i in range(state.lam.shape[0]):
         w.alpha[i] = rates.xi * state.lower[i] + (1.0 - rates.xi) * state.upper[i]
-    # Lines 3 and 4: truncated policy evaluation of pi_t.
-    evaluate_policy(
-        statistics, state.lack, state.weight, state.pi, state.lam, w.G, w.D, w.Q, w.below
-    )
-    # Lines 5 and 6: mirror ascent to pi_{t+1}, where values differ between actions at all.
-    moved = ascend(rates.eta, state, statistics)
+    # Lines 3 to 6: truncated policy evaluation of pi_t, and mirror ascent to pi_{t+1}.
+    if statistics.successors.dense.shape[0] > 0:
+        moved = sweep_steps(rates.eta, state, statistics.successors)
+    else:
+        moved = sweep_states(rates.eta, state, statistics)
     # Lines 7 and 8: the dual step, with V_g at the start.
     t = state.finished[0]
     phi_0 = rates.radii.bonus_scale * transition_radius(rates.radii, max(1.0, float(t)))
@@ -129,7 +129,9 @@ def spot_step(
         s, pair = episode.states[h], episode.pairs[h]
         reward, constraints = episode.rewards[h], episode.constraints[h]
         add_visit(statistics, h, s, pair, episode.states[h + 1], reward, constraints)
-        refresh_pair(rates.radii, statistics, state.mask, h, pair, state.lack, state.weight)
+        refresh_pair(
+            rates.radii, statistics, state.mask, h, pair, state.lack, state.weight, state.peak
+        )
     state.finished[0] += 1
     if rates.learned:
         add_to_window(window, episode.pairs, episode.thresholds)
@@ -138,11 +140,11 @@ def spot_step(
 
 
 @inner
-def ascend(eta: float, state: State, statistics: Statistics) -> bool:
-    """Mirror ascent where a state is below its cap; returns whether there is any.
+def sweep_steps(eta: float, state: State, successors: Successors) -> bool:
+    """Lines 3 to 6 for a small problem, all states of a step at once; returns whether the policy has moved.
 
-    In the dense layout all steps from the first to the last with such a state move in one go: elsewhere Q is 0, and
-    the same logits give the same policy.
+    Mirror ascent runs over all steps from the first to the last at which some Q is below 0: elsewhere the same logits
+    give the same policy.
     """
     H, S, A = state.pi.shape
     w = state.scratch
@@ -151,22 +153,48 @@ def ascend(eta: float, state: State, statistics: Statistics) -> bool:
         state.pi.reshape(H * S * A),
         w.Q.reshape(H * S * A),
     )
+    first, last = H, 0
+    for h in range(H - 1, -1, -1):
+        if h == H - 1:
+            clear(w.D)  # nothing follows
+        else:
+            back_up(successors, h, 0, S * A, w.G, w.D)
+        if truncate(state.lack, state.weight, state.lam, h, 0, S * A, w.D, w.Q[h]):
+            first, last = h, max(last, h + 1)
+        average(pi[h * S * A : (h + 1) * S * A], A, 0, S, w.D, w.G)
+    if first < last:
+        mirror_ascent(logits, pi, Q, eta, A, first * S, last * S, w.softmax)
+    return bool(first < last)
+
+
+@inner
+def sweep_states(eta: float, state: State, statistics: Statistics) -> bool:
+    """Lines 3 to 6 for a large problem, state by state, so that a row stays in the cache; the same results.
+
+    Only states that were met at a step can be below their cap, and of these only the ones whose `peak` and the
+    largest gap ahead allow it.
+    """
+    H, S, A = state.pi.shape
+    w = state.scratch
+    logits, pi = state.logits.reshape(H, S * A), state.pi.reshape(H, S * A)
     moved = False
-    if statistics.successors.dense.shape[0] > 0:
-        first, last = H, 0
-        for h in range(H):
-            if w.below[h, 0]:
-                first, last = min(first, h), h + 1
-        moved = first < last
-        if moved:
-            mirror_ascent(logits, pi, Q, eta, A, first * S, last * S, w.softmax)
-    else:
-        for h in range(H):
-            for j in range(statistics.how_many[h]):
-                row = h * S + statistics.met[h, j]
-                if w.below[h, statistics.met[h, j]]:
-                    mirror_ascent(logits, pi, Q, eta, A, row, row + 1, w.softmax)
+    clear(w.G)
+    for h in range(H - 1, -1, -1):
+        ahead = largest(w.G)
+        clear(w.G_now)
+        for j in range(statistics.how_many[h]):
+            s = statistics.met[h, j]
+            if state.peak[h, s] + ahead > 0.0:
+                first, last = s * A, (s + 1) * A
+                back_up(statistics.successors, h, first, last, w.G, w.D)
+                below = truncate(state.lack, state.weight, state.lam, h, first, last, w.D, w.Q[0])
+                average(pi[h], A, s, s + 1, w.D, w.G_now)
+                if below:
+                    mirror_ascent(logits[h], pi[h], w.Q[0], eta, A, s, s + 1, w.softmax)
                     moved = True
+        for c in range(w.G.shape[0]):
+            for s in range(S):
+                w.G[c, s] = w.G_now[c, s]
     return moved
 
 
@@ -336,11 +364,12 @@ class Spot:
             mask=mask,
             lack=np.zeros((1 + f.m, f.H, pairs)),
             weight=np.zeros((f.H, pairs)),
+            peak=np.zeros((f.H, f.S)),
             scratch=Scratch(
                 G=np.zeros((1 + f.m, f.S)),
+                G_now=np.zeros((1 + f.m, f.S)),
                 D=np.zeros((1 + f.m, pairs)),
                 Q=np.zeros((f.H, pairs)),
-                below=np.zeros((f.H, f.S), np.bool_),
                 softmax=Work(np.zeros(f.H * pairs), np.zeros(f.H * pairs)),
                 gap=np.zeros(1 + f.m),
                 alpha=np.zeros(f.m),
@@ -387,7 +416,9 @@ class Spot:
         softmax(
             state.logits.reshape(-1), state.pi.reshape(-1), f.A, 0, f.H * f.S, state.scratch.softmax
         )
-        refresh_all(self.rates.radii, self.statistics, state.mask, state.lack, state.weight)
+        refresh_all(
+            self.rates.radii, self.statistics, state.mask, state.lack, state.weight, state.peak
+        )
         if self.rates.learned:
             threshold_bounds(self.rates.radii, self.window, state.lower, state.upper)
 
