@@ -45,8 +45,10 @@ def test_a_kernel_is_compiled(kernel: Any) -> None:
 def rederived(learner: ss.Spot) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """What the learner holds, and the same from counts, logits and window alone."""
     state, radii = learner.state, learner.rates.radii
-    lack, weight, pi = (np.full_like(a, np.nan) for a in (state.lack, state.weight, state.pi))
-    optimism.refresh_all(radii, learner.statistics, state.mask, lack, weight)
+    lack, weight, peak, pi = (
+        np.full_like(array, np.nan) for array in (state.lack, state.weight, state.peak, state.pi)
+    )
+    optimism.refresh_all(radii, learner.statistics, state.mask, lack, weight, peak)
     H, S, A = pi.shape
     work = updates.Work(np.zeros(pi.size), np.zeros(pi.size))
     updates.softmax(state.logits.reshape(-1), pi.reshape(-1), A, 0, H * S, work)
@@ -54,6 +56,7 @@ def rederived(learner: ss.Spot) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     estimators.rebuild_tree(window)
     made: dict[str, tuple[np.ndarray, np.ndarray]] = {
         "lack": (state.lack, lack), "weight": (state.weight, weight), "pi": (state.pi, pi),
+        "peak": (state.peak, peak),
         "tree": (learner.window.tree[:, 1:], window.tree[:, 1:]),
     }  # fmt: skip
     if learner.rates.learned:

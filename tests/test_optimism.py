@@ -74,7 +74,8 @@ def test_what_planning_reads_of_every_pair(bernstein: bool, dense: bool) -> None
     mask = np.random.default_rng(0).random((H, S * A)) < 0.8
     for kept, given in ((counted, statistics), (few, few_too)):
         lack, weight = np.zeros((1 + M, H, S * A)), np.zeros((H, S * A))
-        optimism.refresh_all(radii, given, mask, lack, weight)
+        peak = np.zeros((H, S))
+        optimism.refresh_all(radii, given, mask, lack, weight, peak)
         for h in range(H):
             for pair in range(S * A):
                 n = kept.n[h, pair]
@@ -85,6 +86,7 @@ def test_what_planning_reads_of_every_pair(bernstein: bool, dense: bool) -> None
                 mean = kept.sums[:, h, pair] / max(n, 1)
                 v_bar = mean + (phi if mask[h, pair] else math.inf)
                 np.testing.assert_allclose(lack[:, h, pair], 1 - v_bar, rtol=1e-13, atol=1e-15)
+        np.testing.assert_array_equal(peak, lack.reshape(1 + M, H, S, A).max(axis=(0, 3)))
 
 
 def test_bernstein_is_the_smaller_of_the_two() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -33,7 +34,7 @@ def derived(statistics: Statistics, mask: Bool, scale: float) -> tuple[Float, Fl
     pairs, components = statistics.n.shape[1], statistics.sums.shape[0]
     radii = optimism.radii(S, pairs // S, H, components - 1, 1000, 0.05, bonus_scale=scale)
     lack, weight = np.zeros((components, H, pairs)), np.zeros((H, pairs))
-    optimism.refresh_all(radii, statistics, mask, lack, weight)
+    optimism.refresh_all(radii, statistics, mask, lack, weight, np.zeros((H, S)))
     return lack, weight
 
 
@@ -54,25 +55,41 @@ def test_truncated_policy_evaluation(
     pi /= pi.sum(axis=2, keepdims=True)
     lam = rng.random(m)
     lack, weight = derived(given, mask.reshape(H, S * A), scale)
-    G, D, Q = np.full((1 + m, S), 9.0), np.full((1 + m, S * A), 9.0), np.full((H, S * A), 9.0)
-    below = np.zeros((H, S), bool)
-    planning.evaluate_policy(given, lack, weight, pi, lam, G, D, Q, below)
+    Q, V = planning.evaluate_policy(given.successors, lack, weight, pi, lam)
     Q_expected, V_expected = evaluated(counted, lack, pi)
-    np.testing.assert_allclose(H - G, V_expected, rtol=0, atol=1e-12)
-    combined = Q_expected[0] + np.tensordot(lam, Q_expected[1:], axes=1)  # Q_r + lambda . Q_g
-    shared = np.arange(H, 0, -1)[:, None, None] * (1 + lam.sum())
-    met = given.known
-    np.testing.assert_allclose(
-        (shared + Q.reshape(H, S, A))[met], combined[met], rtol=0, atol=1e-12
-    )
-    # What was not met is at its cap: nothing is lost by not looking at it.
-    caps = np.broadcast_to(shared, combined.shape)
-    np.testing.assert_allclose(combined[~met], caps[~met], rtol=0, atol=1e-12)
-    moves = (caps - combined > 1e-12).any(axis=2)
-    if dense:
-        np.testing.assert_array_equal(below[:, 0], moves.any(axis=1))
-    else:
-        np.testing.assert_array_equal(below[met], moves[met])
+    np.testing.assert_allclose(Q.reshape(Q_expected.shape), Q_expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(V, V_expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_some_states_of_one_step(dense: bool) -> None:
+    H, S, A, m = 2, 6, 2, 2
+    statistics = visited(estimators.statistics(H, S, A, m, dense=dense), 5, 6)
+    counted = visited(estimators.statistics(H, S, A, m, dense=True), 5, 6)
+    lack, weight = derived(statistics, np.ones((H, S * A), bool), 0.02)
+    pi, lam = np.full((H, S, A), 0.5), np.array([0.7, 0.2])
+    Q_v, V = evaluated(counted, lack, pi)
+    ahead, D, Q = 1.0 - Q_v[:, 1] @ np.full(A, 0.5), np.zeros((1 + m, S * A)), np.zeros(S * A)
+    combined = Q_v[0, 0] + np.tensordot(lam, Q_v[1:, 0], axes=1)  # Q_r + lambda . Q_g
+    shared = 2 * (1 + lam.sum())
+    moving = []
+    for blocks in [(0, S)] if dense else [(s, s + 1) for s in range(S)]:
+        first, last = blocks
+        G = np.full((1 + m, S), 9.0)
+        moves = planning.evaluate_states(
+            statistics.successors, lack, weight, pi[0].reshape(-1), lam, 0, first, last,
+            ahead, D, Q, G,
+        )  # fmt: skip
+        np.testing.assert_allclose(
+            shared + Q.reshape(S, A)[first:last], combined[first:last], rtol=0, atol=1e-12
+        )
+        np.testing.assert_allclose(H - G[:, first:last], V[:, first:last], rtol=0, atol=1e-12)
+        assert (G[:, :first] == 9.0).all()
+        assert (G[:, last:] == 9.0).all()
+        assert moves == (shared - combined[first:last] > 1e-12).any()
+        moving.append(moves)
+    assert any(moving)
+    assert dense or not all(moving)
 
 
 def test_each_kernel_of_a_step() -> None:
@@ -81,25 +98,27 @@ def test_each_kernel_of_a_step() -> None:
     statistics = visited(estimators.statistics(H, S, A, m), 1, 50)
     _, weight = derived(statistics, np.ones((H, S * A), bool), 0.1)
     G, total = rng.random((1 + m, S)), np.full((1 + m, S * A), 9.0)
-    planning.back_up(statistics, 0, G, total)
+    planning.back_up(statistics.successors, 0, 0, S * A, G, total)
     np.testing.assert_allclose(total, G @ statistics.successors.dense[0], rtol=1e-14)
 
     lack, lam = rng.normal(size=(1 + m, H, S * A)), rng.random(m)
-    D, Q = total.copy(), np.full((H, S * A), 9.0)
+    D, Q = total.copy(), np.full(S * A, 9.0)
     assert planning.truncate(lack, weight, lam, 0, 1, 4, D, Q)  # pairs 1 to 3 only
     gaps = np.maximum(lack[:, 0] + total / statistics.n[0], 0.0)
     np.testing.assert_allclose(D[:, 1:4], gaps[:, 1:4], rtol=1e-14)
     np.testing.assert_array_equal(D[:, [0, 4, 5]], total[:, [0, 4, 5]])
-    np.testing.assert_allclose(Q[0, 1:4], -(gaps[0] + lam @ gaps[1:])[1:4], rtol=1e-14)
-    assert (Q[0, [0, 4, 5]] == 9.0).all()
+    np.testing.assert_allclose(Q[1:4], -(gaps[0] + lam @ gaps[1:])[1:4], rtol=1e-14)
+    assert (Q[[0, 4, 5]] == 9.0).all()
     assert not planning.truncate(np.full_like(lack, -99.0), weight, lam, 0, 0, 6, D.copy(), Q)
 
-    pi = rng.random((H, S, A))
+    pi = rng.random((S, A))
     G[:] = 9.0
-    planning.average(pi, 0, 1, 3, D, G)
-    expected = np.einsum("sa,csa->cs", pi[0], D.reshape(1 + m, S, A))
+    planning.average(pi.reshape(-1), A, 1, 3, D, G)
+    expected = np.einsum("sa,csa->cs", pi, D.reshape(1 + m, S, A))
     np.testing.assert_allclose(G[:, 1:], expected[:, 1:], rtol=1e-14)
     assert (G[:, 0] == 9.0).all()
+    planning.average(pi.reshape(-1), A, 0, 1, D, G)  # a single state goes another way
+    np.testing.assert_allclose(G, expected, rtol=1e-14)
 
 
 def test_start_gap() -> None:

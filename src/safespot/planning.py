@@ -14,10 +14,12 @@ proportional to what has been learned, and nothing special has to be done for it
 
 from __future__ import annotations
 
+import numpy as np
+
 from .arrays import Float, Int
-from .compilation import inner
+from .compilation import inner, kernel
 from .estimators import Successors
-from .products import mix_rows
+from .products import dot, mix_rows
 
 
 @inner
@@ -31,13 +33,13 @@ def back_up(successors: Successors, h: int, first: int, last: int, G: Float, D: 
             mix_rows(G[c], successors.dense[h], D[c])
     else:
         for pair in range(first, last):
-            begin = successors.where[h, pair]
-            end = begin + successors.length[h, pair]
             for c in range(G.shape[0]):
-                total = 0.0
-                for j in range(begin, end):
-                    total += successors.counts[j] * G[c, successors.states[j]]
-                D[c, pair] = total
+                D[c, pair] = 0.0
+            begin = successors.where[h, pair]
+            for j in range(begin, begin + successors.length[h, pair]):
+                after, count = successors.states[j], successors.counts[j]
+                for c in range(G.shape[0]):
+                    D[c, pair] += count * G[c, after]
 
 
 @inner
@@ -67,13 +69,64 @@ def truncate(
 
 @inner
 def average(pi: Float, A: int, first: int, last: int, D: Float, G: Float) -> None:
-    """``G_c(s) = sum_a pi(a|s) D_c(s,a)`` for states from `first` up to `last`; `pi` ``[S*A]`` is the step's."""
+    """``G_c(s) = sum_a pi(a|s) D_c(s,a)`` for states from `first` up to `last`; `pi` ``[S*A]`` is the step's.
+
+    Many states are summed side by side, action by action; a single one in one go.
+    """
     for c in range(G.shape[0]):
-        for s in range(first, last):
-            G[c, s] = pi[s * A] * D[c, s * A]
-        for a in range(1, A):
+        if last - first == 1:
+            row = slice(first * A, last * A)
+            G[c, first] = dot(pi[row], D[c, row])
+        else:
             for s in range(first, last):
-                G[c, s] += pi[s * A + a] * D[c, s * A + a]
+                G[c, s] = pi[s * A] * D[c, s * A]
+            for a in range(1, A):
+                for s in range(first, last):
+                    G[c, s] += pi[s * A + a] * D[c, s * A + a]
+
+
+@inner
+def evaluate_states(
+    successors: Successors,
+    lack: Float,
+    weight: Float,
+    pi: Float,
+    lam: Float,
+    h: int,
+    first: int,
+    last: int,
+    ahead: Float,
+    D: Float,
+    Q: Float,
+    G: Float,
+) -> bool:
+    """Algorithm TPE at step h for states from `first` up to `last`; whether any Q is below 0.
+
+    From the gaps `ahead` of step h + 1 to ``D`` ``[1+m, S*A]``, ``Q`` ``[S*A]`` and ``G`` ``[1+m, S]`` of step
+    h, with the step's policy `pi` ``[S*A]``. `G` may be `ahead` itself when the states are all states.
+    """
+    A = pi.shape[0] // G.shape[1]
+    back_up(successors, h, first * A, last * A, ahead, D)
+    below = truncate(lack, weight, lam, h, first * A, last * A, D, Q)
+    average(pi, A, first, last, D, G)
+    return below
+
+
+@kernel
+def evaluate_policy(
+    successors: Successors, lack: Float, weight: Float, pi: Float, lam: Float
+) -> tuple[Float, Float]:
+    """The whole of Algorithm TPE: ``Q_v`` ``[1+m, H, S*A]`` and ``V_v`` at the first step ``[1+m, S]``."""
+    H, S, A = pi.shape
+    components = lack.shape[0]
+    G, D, Q = np.zeros((components, S)), np.zeros((components, S * A)), np.zeros(S * A)
+    values = np.zeros((components, H, S * A))
+    for h in range(H - 1, -1, -1):
+        evaluate_states(successors, lack, weight, pi[h].reshape(S * A), lam, h, 0, S, G, D, Q, G)
+        for c in range(components):
+            for pair in range(S * A):
+                values[c, h, pair] = (H - h) - D[c, pair]
+    return values, H - G
 
 
 @inner

@@ -48,7 +48,7 @@ from ..optimism import (
     threshold_bounds,
     transition_radius,
 )
-from ..planning import average, back_up, clear, largest, start_gap, truncate
+from ..planning import clear, evaluate_states, largest, start_gap
 from ..units import spread_thresholds
 from ..updates import Work, dual_step, mirror_ascent, softmax
 from .interface import Inside, interface
@@ -143,27 +143,24 @@ def spot_step(
 def sweep_steps(eta: float, state: State, successors: Successors) -> bool:
     """Lines 3 to 6 for a small problem, all states of a step at once; returns whether the policy has moved.
 
-    Mirror ascent runs over all steps from the first to the last at which some Q is below 0: elsewhere the same logits
-    give the same policy.
+    Mirror ascent runs over all steps from the first to the last at which some Q is below 0: elsewhere the same
+    logits give the same policy.
     """
     H, S, A = state.pi.shape
     w = state.scratch
-    logits, pi, Q = (
-        state.logits.reshape(H * S * A),
-        state.pi.reshape(H * S * A),
-        w.Q.reshape(H * S * A),
-    )
+    pi = state.pi.reshape(H, S * A)
     first, last = H, 0
+    clear(w.G)
     for h in range(H - 1, -1, -1):
-        if h == H - 1:
-            clear(w.D)  # nothing follows
-        else:
-            back_up(successors, h, 0, S * A, w.G, w.D)
-        if truncate(state.lack, state.weight, state.lam, h, 0, S * A, w.D, w.Q[h]):
+        if evaluate_states(
+            successors, state.lack, state.weight, pi[h], state.lam, h, 0, S, w.G, w.D, w.Q[h], w.G
+        ):
             first, last = h, max(last, h + 1)
-        average(pi[h * S * A : (h + 1) * S * A], A, 0, S, w.D, w.G)
     if first < last:
-        mirror_ascent(logits, pi, Q, eta, A, first * S, last * S, w.softmax)
+        logits, policy, Q = (
+            state.logits.reshape(H * S * A), state.pi.reshape(H * S * A), w.Q.reshape(H * S * A)
+        )  # fmt: skip
+        mirror_ascent(logits, policy, Q, eta, A, first * S, last * S, w.softmax)
     return bool(first < last)
 
 
@@ -180,18 +177,16 @@ def sweep_states(eta: float, state: State, statistics: Statistics) -> bool:
     moved = False
     clear(w.G)
     for h in range(H - 1, -1, -1):
-        ahead = largest(w.G)
+        most = largest(w.G)
         clear(w.G_now)
         for j in range(statistics.how_many[h]):
             s = statistics.met[h, j]
-            if state.peak[h, s] + ahead > 0.0:
-                first, last = s * A, (s + 1) * A
-                back_up(statistics.successors, h, first, last, w.G, w.D)
-                below = truncate(state.lack, state.weight, state.lam, h, first, last, w.D, w.Q[0])
-                average(pi[h], A, s, s + 1, w.D, w.G_now)
-                if below:
-                    mirror_ascent(logits[h], pi[h], w.Q[0], eta, A, s, s + 1, w.softmax)
-                    moved = True
+            if state.peak[h, s] + most > 0.0 and evaluate_states(
+                statistics.successors, state.lack, state.weight, pi[h], state.lam, h, s, s + 1,
+                w.G, w.D, w.Q[0], w.G_now,
+            ):  # fmt: skip
+                mirror_ascent(logits[h], pi[h], w.Q[0], eta, A, s, s + 1, w.softmax)
+                moved = True
         for c in range(w.G.shape[0]):
             for s in range(S):
                 w.G[c, s] = w.G_now[c, s]
