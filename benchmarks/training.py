@@ -647,7 +647,7 @@ def against_ucbvi() -> list[Row]:
             "µs",
             versus=MICRO * theirs,
             note="ours also learns a constraint and a threshold, and evaluates every policy exactly; "
-            "its backward induction is interpreted",
+            "the backward induction of rlberry is not compiled",
         )
     ]
 
