@@ -281,8 +281,14 @@ def against_exp() -> list[Row]:
 
     rows = []
     for bonus_scale in (0.01, 1.0):
-        training = Training(problem, bonus_scale=bonus_scale, track="grid", rho=2.0, episodes=10**5)
-        training.run(20_000)
+        training = Training(
+            problem,
+            bonus_scale=bonus_scale,
+            track="grid",
+            rho=2.0,
+            episodes=10**5,
+            after=20_000,
+        )
         turns = in_turns(training.run, passes, rounds=21)
         share, of_met = training.learning()
         rows.append(
