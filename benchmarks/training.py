@@ -280,7 +280,7 @@ def against_exp() -> list[Row]:
             np.exp(x, out=y)
 
     rows = []
-    for bonus_scale in (0.01, 1.0):
+    for bonus_scale in (1e-4, 1.0):
         training = Training(
             problem,
             bonus_scale=bonus_scale,
@@ -316,7 +316,7 @@ from benchmarks.training import Training, large
 problem = large()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 training = Training(
-    problem, bonus_scale=0.01, track="grid", rho=2.0, episodes=10**5, after=10**5 - 20
+    problem, bonus_scale=1e-4, track="grid", rho=2.0, episodes=10**5, after=10**5 - 20
 )
 training.run(20)
 print(before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, training.bytes())
