@@ -6,10 +6,13 @@ import argparse
 import sys
 from dataclasses import replace
 
-from . import oracle
+from . import oracle, training
 from .record import Benchmark, keep, shown
 
-SECTIONS: dict[str, tuple[Benchmark, ...]] = {"oracle": oracle.BENCHMARKS}
+SECTIONS: dict[str, tuple[Benchmark, ...]] = {
+    "oracle": oracle.BENCHMARKS,
+    "training": training.BENCHMARKS,
+}
 
 
 def main() -> None:
