@@ -170,7 +170,7 @@ def test_any_problem_gives_the_bits_of_the_loop_by_hand(
 
 @pytest.mark.usefixtures("layout")
 @pytest.mark.parametrize("seconds", [1e-9, 1e9])
-@pytest.mark.parametrize("numbers", [400, 2**20])
+@pytest.mark.parametrize("numbers", [1, 100, 2**20])
 def test_chunks_do_not_matter(
     seconds: float, numbers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,6 +199,17 @@ def test_chunks_do_not_matter(
         assert set(sizes[1:]) == {1}
     elif numbers == 2**20:
         assert max(sizes) > 400
+
+
+def test_a_horizon_so_long_that_few_episodes_fit_into_a_chunk(tmp_path: Path) -> None:
+    steps = 4000  # 20,001 random numbers an episode
+    cmdp = ss.CMDP([[[1.0], [1.0]]], [[1.0, 0.4]], [[[0.0, 1.0]]], [0.5 * steps], horizon=steps)
+    problem = ss.Problem(cmdp)
+    assert training.NOISE_NUMBERS // (1 + steps * 5) < 16
+    ours, theirs = (spot(problem, 20) for _ in range(2))
+    by_hand(problem, theirs, 20, seed=2)
+    ss.learn(problem, ours, seed=2)
+    same(ours, theirs, tmp_path)
 
 
 # --- Going on

@@ -197,7 +197,7 @@ class _Loop:
     def run(self, total: int, progress: bool) -> None:
         """Play `total` episodes in chunks of about `CHUNK_SECONDS`."""
         learner = self.learner
-        size, done, started = 16, 0, time.perf_counter()
+        size, done, started = min(16, self.most), 0, time.perf_counter()
         try:
             while done < total:
                 n = min(size, total - done, learner.episodes_left or total)
