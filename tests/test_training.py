@@ -706,6 +706,16 @@ def test_a_learner_may_restrict_itself_further_than_the_problem(tmp_path: Path) 
     assert not ours.policy[..., 2].any()
 
 
+@pytest.mark.parametrize("swap", ["cmdp", "name", "learner"])
+def test_other_things_than_a_problem_and_a_learner_are_refused(swap: str) -> None:
+    problem = example()
+    learner: Any = spot(problem, 10)
+    what: Any = {"cmdp": problem.cmdp, "name": "bandit", "learner": problem}[swap]
+    learner = learner if swap != "learner" else "spot"
+    with pytest.raises(ss.SafespotError, match="learn"):
+        ss.learn(what, learner)
+
+
 # --- Interrupts and progress
 
 

@@ -136,6 +136,11 @@ def learn(
     A KeyboardInterrupt leaves the learner after a whole episode; the error's `run` holds the run so far.
 
     """
+    if not isinstance(problem, Problem) or not isinstance(learner, Spot):
+        raise InvalidOption(
+            f"learn takes a Problem and a learner, got {type(problem).__name__} and "
+            f"{type(learner).__name__}."
+        )
     total = _episodes(learner, episodes)
     if track not in ("every", "grid"):
         raise InvalidOption(f"track must be 'every' or 'grid', got {track!r}.")
