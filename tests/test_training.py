@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import safespot as ss
 from safespot import estimators, training
+from safespot.learners import spot as spot_module
 from tests.contract import readings
 from tests.digest import state
 from tests.models import Arguments, valid
@@ -769,6 +770,34 @@ def test_an_interrupt_leaves_whole_episodes_and_the_run_so_far(
     assert ours.statistics.n.tobytes() == before.statistics.n.tobytes()
     assert ours.statistics.sums.tobytes() == before.statistics.sums.tobytes()
     ss.learn(problem, ours, seed=4, progress=True)
+    same(ours, theirs, tmp_path)
+
+
+@pytest.mark.parametrize("where", ["softmax", "refresh_all", "threshold_bounds", "radii"])
+def test_an_interrupt_while_an_epoch_begins(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = example()
+    theirs = spot(problem, None)
+    ss.learn(problem, theirs, 1200, seed=4)
+    ours = spot(problem, None)
+    ss.learn(problem, ours, 1000, seed=4)
+    original = getattr(spot_module, where)
+    calls = [0]
+
+    def interrupting(*arguments: Any, **options: Any) -> Any:
+        calls[0] += 1
+        if calls[0] == 1:
+            raise KeyboardInterrupt
+        return original(*arguments, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(spot_module, where, interrupting)
+        with pytest.raises(KeyboardInterrupt):
+            ss.learn(problem, ours, 200, seed=4)
+    assert calls[0] > 1
+    assert ours.episode == 1025
+    ss.learn(problem, ours, 1200 - 1024, seed=4)
     same(ours, theirs, tmp_path)
 
 

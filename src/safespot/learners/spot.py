@@ -362,11 +362,11 @@ class Spot:
     def _derive(self) -> None:
         """All that follows from options, logits and counts."""
         f, o, state = self.interface, self.options, self.state
-        self.epoch = epoch(self.episode, o.episodes)
-        T, delta = self.epoch.last, o.delta
+        now = epoch(self.episode, o.episodes)
+        T, delta = now.last, o.delta
         if o.episodes is None:
-            delta = delta / (self.epoch.number * (self.epoch.number + 1))
-        length = self.epoch.length
+            delta = delta / (now.number * (now.number + 1))
+        length = now.length
         eta = o.policy_step
         if eta is None:
             eta = math.sqrt(2.0 * math.log(f.A) / (f.H**2 * (1.0 + f.m * self.rho) ** 2 * length))
@@ -390,6 +390,7 @@ class Spot:
         refresh_all(self.rates.radii, self.statistics, state.mask, state.lack, state.weight)
         if self.rates.learned:
             threshold_bounds(self.rates.radii, self.window, state.lower, state.upper)
+        self.epoch = now  # last, so that `settle` begins anew what was interrupted
 
     # Files
 
