@@ -16,6 +16,8 @@ import pytest
 
 import safespot as ss
 from safespot import compilation, training
+from tests.test_training import CASES
+from tests.trails import example, spot
 
 SOURCE = Path(ss.__file__).parent
 COMPILED = not numba.config.DISABLE_JIT
@@ -110,6 +112,15 @@ def test_kernels_release_the_lock_and_keep_to_the_rules_of_numbers() -> None:
         assert not options.get("fastmath")
         assert not options.get("parallel")
         assert isinstance(kernel._cache, compilation._PackageCache)  # type: ignore[attr-defined]
+
+
+@needs_compiler
+def test_one_compiled_loop_serves_every_problem_and_learner() -> None:
+    """The loop takes most of a minute to compile: an array of another type must not ask for another one."""
+    for problem, options in CASES.values():
+        made = example(**problem)
+        ss.learn(made, spot(made, 20, **options))
+    assert len(training.learn_chunk.signatures) == 1  # type: ignore[attr-defined]
 
 
 def test_a_division_by_zero_is_not_an_error_in_a_kernel() -> None:

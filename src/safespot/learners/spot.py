@@ -320,7 +320,9 @@ class Spot:
     def _begin(self) -> None:
         f, o = self.interface, self.options
         pairs = f.S * f.A
-        mask = np.ascontiguousarray(f.mask.reshape(f.H, pairs))
+        mask = np.array(
+            f.mask.reshape(f.H, pairs), order="C"
+        )  # a copy: one type, whatever the mask
         self.statistics = statistics(f.H, f.S, f.A, f.m)
         known = o.thresholds is not None
         self.window = window(
