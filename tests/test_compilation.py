@@ -101,6 +101,16 @@ def test_where_the_package_cannot_be_written_to_the_cache_of_the_user_serves(
 
 
 @needs_compiler
+def test_where_nothing_can_be_written_to_kernels_are_compiled_every_time(tmp_path: Path) -> None:
+    package = copy_package(tmp_path)
+    (package / "__pycache__").touch()
+    (tmp_path / "file").touch()
+    nowhere = str(tmp_path / "file" / "nowhere")
+    for _ in range(2):
+        assert run_kernel(tmp_path, XDG_CACHE_HOME=nowhere, HOME=nowhere) == [[6.0], 0]
+
+
+@needs_compiler
 def test_kernels_release_the_lock_and_keep_to_the_rules_of_numbers() -> None:
     from safespot import estimators, metrics, oracle, signals, simulation
 
