@@ -45,7 +45,10 @@ def lean(function: F) -> F:
 
 def _compiled(function: F, **options: Any) -> F:
     dispatcher: Any = numba.njit(nogil=True, error_model="numpy", **options)(function)
-    dispatcher._cache = _PackageCache(function)
+    try:
+        dispatcher._cache = _PackageCache(function)
+    except RuntimeError as problem:  # neither the package nor the user has a folder to write to
+        log.debug("compiled code of %s is not kept: %s", function.__name__, problem)
     compiled: F = dispatcher
     return compiled
 

@@ -136,6 +136,11 @@ def learn(
     A KeyboardInterrupt leaves the learner after a whole episode; the error's `run` holds the run so far.
 
     """
+    if not isinstance(problem, Problem) or not isinstance(learner, Spot):
+        raise InvalidOption(
+            f"learn takes a Problem and a learner, got {type(problem).__name__} and "
+            f"{type(learner).__name__}."
+        )
     total = _episodes(learner, episodes)
     if track not in ("every", "grid"):
         raise InvalidOption(f"track must be 'every' or 'grid', got {track!r}.")
@@ -197,7 +202,7 @@ class _Loop:
     def run(self, total: int, progress: bool) -> None:
         """Play `total` episodes in chunks of about `CHUNK_SECONDS`."""
         learner = self.learner
-        size, done, started = 16, 0, time.perf_counter()
+        size, done, started = min(16, self.most), 0, time.perf_counter()
         try:
             while done < total:
                 n = min(size, total - done, learner.episodes_left or total)

@@ -343,7 +343,9 @@ class Spot:
     def _begin(self) -> None:
         f, o = self.interface, self.options
         pairs = f.S * f.A
-        mask = np.ascontiguousarray(f.mask.reshape(f.H, pairs))
+        mask = np.array(
+            f.mask.reshape(f.H, pairs), order="C"
+        )  # a copy: one type, whatever the mask
         self.statistics = statistics(f.H, f.S, f.A, f.m)
         known = o.thresholds is not None
         self.window = window(
@@ -386,11 +388,11 @@ class Spot:
     def _derive(self) -> None:
         """All that follows from options, logits and counts."""
         f, o, state = self.interface, self.options, self.state
-        self.epoch = epoch(self.episode, o.episodes)
-        T, delta = self.epoch.last, o.delta
+        now = epoch(self.episode, o.episodes)
+        T, delta = now.last, o.delta
         if o.episodes is None:
-            delta = delta / (self.epoch.number * (self.epoch.number + 1))
-        length = self.epoch.length
+            delta = delta / (now.number * (now.number + 1))
+        length = now.length
         eta = o.policy_step
         if eta is None:
             eta = math.sqrt(2.0 * math.log(f.A) / (f.H**2 * (1.0 + f.m * self.rho) ** 2 * length))
@@ -416,6 +418,7 @@ class Spot:
         )
         if self.rates.learned:
             threshold_bounds(self.rates.radii, self.window, state.lower, state.upper)
+        self.epoch = now  # last, so that `settle` begins anew what was interrupted
 
     # Files
 
