@@ -6,12 +6,12 @@ import argparse
 import sys
 from dataclasses import replace
 
-from . import oracle, training
+from . import growth, oracle, processes, training
 from .record import Benchmark, keep, shown
 
 SECTIONS: dict[str, tuple[Benchmark, ...]] = {
     "oracle": oracle.BENCHMARKS,
-    "training": training.BENCHMARKS,
+    "training": training.BENCHMARKS + growth.BENCHMARKS + processes.BENCHMARKS,
 }
 
 

@@ -46,7 +46,7 @@ class Statistics(NamedTuple):
     n: Int  # [H, S*A]
     sums: Float  # [1+m, H, S*A]: of rewards, then of constraints
     starts: Int  # [S]: how often an episode began in each state
-    met: Int  # [H, S]: the states met at each step, in the order of their first visit
+    met: Int  # [H, S]: the states met at each step, ascending, since arrays are read in that order
     how_many: Int  # [H]: how many of them there are
     known: NDArray[np.bool_]  # [H, S]
     successors: Successors
@@ -223,7 +223,11 @@ def add_visit(
     """Count one step of an episode: `pair` = s*A + a was visited and led to `after`."""
     if not statistics.known[h, s]:
         statistics.known[h, s] = True
-        statistics.met[h, statistics.how_many[h]] = s
+        place = statistics.how_many[h]
+        while place > 0 and statistics.met[h, place - 1] > s:
+            statistics.met[h, place] = statistics.met[h, place - 1]
+            place -= 1
+        statistics.met[h, place] = s
         statistics.how_many[h] += 1
     statistics.n[h, pair] += 1
     statistics.sums[0, h, pair] += reward
