@@ -33,13 +33,14 @@ def back_up(successors: Successors, h: int, first: int, last: int, G: Float, D: 
             mix_rows(G[c], successors.dense[h], D[c])
     else:
         for pair in range(first, last):
-            for c in range(G.shape[0]):
-                D[c, pair] = 0.0
             begin = successors.where[h, pair]
-            for j in range(begin, begin + successors.length[h, pair]):
-                after, count = successors.states[j], successors.counts[j]
-                for c in range(G.shape[0]):
-                    D[c, pair] += count * G[c, after]
+            end = begin + successors.length[h, pair]
+            for c in range(G.shape[0]):
+                total = 0.0
+                for j in range(begin, end):
+                    # Unsigned, so that no code looks for an index counted from the end.
+                    total += successors.counts[j] * G[c, np.uint32(successors.states[j])]
+                D[c, pair] = total
 
 
 @inner
@@ -130,12 +131,23 @@ def evaluate_policy(
 
 
 @inner
-def largest(G: Float) -> float:
-    """The largest gap."""
+def forget(G: Float, met: Int, how_many: int) -> None:
+    """Set the gaps of the states that were met to zero."""
+    for c in range(G.shape[0]):
+        for j in range(how_many):
+            G[c, met[j]] = 0.0
+
+
+@inner
+def hand_over(now: Float, G: Float, met: Int, how_many: int) -> float:
+    """Move the gaps of the states that were met from `now` to `G`, leave zeros, and return the largest."""
     top = 0.0
     for c in range(G.shape[0]):
-        for s in range(G.shape[1]):
-            top = max(top, G[c, s])
+        for j in range(how_many):
+            gap = now[c, met[j]]
+            G[c, met[j]] = gap
+            now[c, met[j]] = 0.0
+            top = max(top, gap)
     return top
 
 

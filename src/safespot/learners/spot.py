@@ -48,7 +48,7 @@ from ..optimism import (
     threshold_bounds,
     transition_radius,
 )
-from ..planning import clear, evaluate_states, largest, start_gap
+from ..planning import clear, evaluate_states, forget, hand_over, start_gap
 from ..units import spread_thresholds
 from ..updates import Work, dual_step, mirror_ascent, softmax
 from .interface import Inside, interface
@@ -73,7 +73,7 @@ class Scratch(NamedTuple):
     """Buffers that a step works in; they carry nothing from one step to the next."""
 
     G: Float  # [1+m, S]
-    G_now: Float  # [1+m, S]
+    G_now: Float  # [1+m, S], zero between steps
     D: Float  # [1+m, S*A]
     Q: Float  # [H, S*A]
     softmax: Work
@@ -174,11 +174,9 @@ def sweep_states(eta: float, state: State, statistics: Statistics) -> bool:
     H, S, A = state.pi.shape
     w = state.scratch
     logits, pi = state.logits.reshape(H, S * A), state.pi.reshape(H, S * A)
-    moved = False
-    clear(w.G)
+    moved, most = False, 0.0
+    forget(w.G, statistics.met[0], statistics.how_many[0])  # left from the last episode
     for h in range(H - 1, -1, -1):
-        most = largest(w.G)
-        clear(w.G_now)
         for j in range(statistics.how_many[h]):
             s = statistics.met[h, j]
             if state.peak[h, s] + most > 0.0 and evaluate_states(
@@ -187,9 +185,9 @@ def sweep_states(eta: float, state: State, statistics: Statistics) -> bool:
             ):  # fmt: skip
                 mirror_ascent(logits[h], pi[h], w.Q[0], eta, A, s, s + 1, w.softmax)
                 moved = True
-        for c in range(w.G.shape[0]):
-            for s in range(S):
-                w.G[c, s] = w.G_now[c, s]
+        if h < H - 1:
+            forget(w.G, statistics.met[h + 1], statistics.how_many[h + 1])
+        most = hand_over(w.G_now, w.G, statistics.met[h], statistics.how_many[h])
     return moved
 
 
