@@ -26,7 +26,8 @@ from .compilation import inner, lean
 from .errors import InvalidOption
 from .estimators import Statistics, Window, has_room
 from .learners.interface import Inside
-from .learners.spot import Rates, Spot, State, spot_step
+from .learners.spot import Spot
+from .learners.step import Rates, State, spot_step
 from .metrics import Optima, Record, accumulate, empty_record, grid, write_row
 from .oracle import forward_values
 from .signals import Problem

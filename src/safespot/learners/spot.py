@@ -1,13 +1,7 @@
 """SPOT, stochastic pessimistic-optimistic thresholding: Algorithm 2 of the paper.
 
-A primal-dual learner for a CMDP whose limits are seen only through noise. Each episode it
-
-- takes the optimistic model and the chosen threshold from the episodes *before* the one being played (line 2),
-- evaluates its policy in it, truncated (lines 3 and 4),
-- moves the policy by mirror ascent and the multipliers by a projected step (lines 5 to 8),
-- and only then adds the episode that was played to its statistics (line 9).
-
-`spot_step` is that algorithm, line by line; `Spot` is the object around it.
+A primal-dual learner for a CMDP whose limits are seen only through noise. `step.spot_step` is the algorithm, line by
+line; `Spot` is the object around it: what goes in and comes out, epochs, and files.
 """
 
 from __future__ import annotations
@@ -21,15 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import Bool, Episode, Float, Int, Policy, as_count, as_floats, frozen
-from ..compilation import inner
+from ..arrays import Episode, Float, Policy, as_count, as_floats, frozen
 from ..errors import InvalidFile, InvalidOption, SafespotError
 from ..estimators import (
     Statistics,
     Successors,
     Window,
-    add_to_window,
-    add_visit,
     check_statistics,
     check_window,
     grow_statistics,
@@ -41,154 +32,17 @@ from ..estimators import (
 )
 from ..files import read_arrays, write_arrays
 from ..optimism import (
-    Radii,
     radii,
     refresh_all,
-    refresh_pair,
     threshold_bounds,
-    transition_radius,
 )
-from ..planning import clear, evaluate_states, forget, hand_over, start_gap
 from ..units import spread_thresholds
-from ..updates import Work, dual_step, mirror_ascent, softmax
-from .interface import Inside, interface
+from ..updates import Work, softmax
+from .interface import interface
 from .options import SpotOptions
+from .step import Rates, Scratch, State, spot_step
 
 FIRST_EPOCH = 1024  # episodes of the first epoch when T is unknown
-
-
-class Rates(NamedTuple):
-    """What the steps of one epoch compute with."""
-
-    radii: Radii
-    eta: float  # the step of the policy
-    step: float  # the step of the multipliers, 1 / eta_lambda
-    xi: float  # the stance
-    rho: float  # the bound of the multipliers
-    start: int  # -1: the start distribution is learned (D5)
-    learned: bool  # whether the thresholds are learned
-
-
-class Scratch(NamedTuple):
-    """Buffers that a step works in; they carry nothing from one step to the next."""
-
-    G: Float  # [1+m, S]
-    G_now: Float  # [1+m, S], zero between steps
-    D: Float  # [1+m, S*A]
-    Q: Float  # [H, S*A]
-    softmax: Work
-    gap: Float  # [1+m]
-    alpha: Float  # [m]
-    values: Float  # [m]
-
-
-class State(NamedTuple):
-    """What a step changes, beside the statistics and the window."""
-
-    logits: Float  # [H, S, A], at most 0; exp of them sums to at least one half
-    pi: Policy  # [H, S, A]: the softmax of the logits
-    lam: Float  # [m]
-    lower: Float  # [m]: threshold bounds from the finished episodes, derived from the window
-    upper: Float  # [m]
-    finished: Int  # [1]: episodes
-    mask: Bool  # [H, S*A]
-    lack: Float  # [1+m, H, S*A]: 1 - v_bar, derived from the statistics
-    weight: Float  # [H, S*A]: 1 / n, derived from the statistics
-    peak: Float  # [H, S]: the largest lack among the actions of a state, derived
-    scratch: Scratch
-
-
-@inner
-def spot_step(
-    rates: Rates, state: State, statistics: Statistics, window: Window, episode: Inside
-) -> bool:
-    """Algorithm 2 for one episode t: from pi_t and the data before t to pi_{t+1}, then the data of t.
-
-    Returns whether the policy has moved.
-    """
-    H = state.pi.shape[0]
-    w = state.scratch
-    # Line 2. The optimistic model is `lack` = 1 - v_bar; the threshold is chosen by the stance.
-    for i in range(state.lam.shape[0]):
-        w.alpha[i] = rates.xi * state.lower[i] + (1.0 - rates.xi) * state.upper[i]
-    # Lines 3 to 6: truncated policy evaluation of pi_t, and mirror ascent to pi_{t+1}.
-    if statistics.successors.dense.shape[0] > 0:
-        moved = sweep_steps(rates.eta, state, statistics.successors)
-    else:
-        moved = sweep_states(rates.eta, state, statistics)
-    # Lines 7 and 8: the dual step, with V_g at the start.
-    t = state.finished[0]
-    phi_0 = rates.radii.bonus_scale * transition_radius(rates.radii, max(1.0, float(t)))
-    start_gap(w.G, rates.start, statistics.starts, t, phi_0, w.gap)
-    for i in range(state.lam.shape[0]):
-        w.values[i] = H - w.gap[1 + i]
-    dual_step(state.lam, w.alpha, w.values, rates.step, rates.rho)
-    # Line 9: the episode that was played under pi_t joins the data.
-    statistics.starts[episode.states[0]] += 1
-    for h in range(H):
-        s, pair = episode.states[h], episode.pairs[h]
-        reward, constraints = episode.rewards[h], episode.constraints[h]
-        add_visit(statistics, h, s, pair, episode.states[h + 1], reward, constraints)
-        refresh_pair(
-            rates.radii, statistics, state.mask, h, pair, state.lack, state.weight, state.peak
-        )
-    state.finished[0] += 1
-    if rates.learned:
-        add_to_window(window, episode.pairs, episode.thresholds)
-        threshold_bounds(rates.radii, window, state.lower, state.upper)
-    return moved
-
-
-@inner
-def sweep_steps(eta: float, state: State, successors: Successors) -> bool:
-    """Lines 3 to 6 for a small problem, all states of a step at once; returns whether the policy has moved.
-
-    Mirror ascent runs over all steps from the first to the last at which some Q is below 0: elsewhere the same
-    logits give the same policy.
-    """
-    H, S, A = state.pi.shape
-    w = state.scratch
-    pi = state.pi.reshape(H, S * A)
-    first, last = H, 0
-    clear(w.G)
-    for h in range(H - 1, -1, -1):
-        if evaluate_states(
-            successors, state.lack, state.weight, pi[h], state.lam, h, 0, S, w.G, w.D, w.Q[h], w.G
-        ):
-            first, last = h, max(last, h + 1)
-    if first < last:
-        logits, policy, Q = (
-            state.logits.reshape(H * S * A), state.pi.reshape(H * S * A), w.Q.reshape(H * S * A)
-        )  # fmt: skip
-        mirror_ascent(logits, policy, Q, eta, A, first * S, last * S, w.softmax)
-    return bool(first < last)
-
-
-@inner
-def sweep_states(eta: float, state: State, statistics: Statistics) -> bool:
-    """Lines 3 to 6 for a large problem, state by state, so that a row stays in the cache; the same results.
-
-    Only states that were met at a step can be below their cap, and of these only the ones whose `peak` and the
-    largest gap ahead allow it.
-    """
-    H, S, A = state.pi.shape
-    w = state.scratch
-    logits, pi = state.logits.reshape(H, S * A), state.pi.reshape(H, S * A)
-    moved, most = False, 0.0
-    forget(w.G, statistics.met[0], statistics.how_many[0])  # left from the last episode
-    for h in range(H - 1, -1, -1):
-        for j in range(statistics.how_many[h]):
-            s = statistics.met[h, j]
-            if state.peak[h, s] + most > 0.0 and evaluate_states(
-                statistics.successors, state.lack, state.weight, pi[h], state.lam, h, s, s + 1,
-                w.G, w.D, w.Q[0], w.G_now,
-            ):  # fmt: skip
-                mirror_ascent(logits[h], pi[h], w.Q[0], eta, A, s, s + 1, w.softmax)
-                moved = True
-        if h < H - 1:
-            forget(w.G, statistics.met[h + 1], statistics.how_many[h + 1])
-        most = hand_over(w.G_now, w.G, statistics.met[h], statistics.how_many[h])
-    return moved
 
 
 class Spot:
