@@ -802,7 +802,9 @@ def test_an_interrupt_while_an_epoch_begins(
 
 
 INTERRUPTED = """
-import sys
+import signal, sys
+# Where tests run in the background of a shell, a process is born with SIGINT ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 import safespot as ss
 from tests.trails import example, spot
 problem = example(sparse=True)
