@@ -21,10 +21,11 @@ if TYPE_CHECKING:
         UnknownName,
     )
     from .learners import Spot, SpotOptions
+    from .metrics import Run
     from .oracle import Evaluation, Slater, Solution, evaluate, slater, solve
     from .signals import Bernoulli, Beta, Deterministic, Drift, Gaussian, Problem, Signals
     from .simulation import Streams, play, streams
-    from .training import Run, learn
+    from .training import learn
 
 __version__ = "0.1.0"
 
@@ -73,10 +74,11 @@ _HOMES = {
         "SafespotError", "SolverError", "UnknownName",
     ],
     "learners": ["Spot", "SpotOptions"],
+    "metrics": ["Run"],
     "oracle": ["Evaluation", "Slater", "Solution", "evaluate", "slater", "solve"],
     "signals": ["Bernoulli", "Beta", "Deterministic", "Drift", "Gaussian", "Problem", "Signals"],
     "simulation": ["Streams", "play", "streams"],
-    "training": ["Run", "learn"],
+    "training": ["learn"],
 }  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
