@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, BinaryIO
 
 from safespot import files
 from safespot.experiments import Store, as_spec
-from safespot.experiments.engines import Batch, Done
+from safespot.experiments.engines import Batch, Done, Told
 from safespot.experiments.progress import Progress
 from safespot.experiments.spec import RunSpec
 from safespot.experiments.sweep import _Sweeping
-from safespot.experiments.work import Report, work
+from safespot.experiments.work import work
 
 TINY: dict[str, Any] = {
     "episodes": 60,
@@ -41,9 +42,13 @@ class Inline:
 
     slots = 1
 
-    def __init__(self, store: Store, report: Report = lambda run, episodes: True) -> None:
+    def __init__(self, store: Store) -> None:
         self.events: SimpleQueue[Any] = SimpleQueue()
-        self.store, self.report = store, report
+        self.store = store
+
+    def report(self, run: str, episodes: int) -> bool:
+        self.events.put(Told(run, episodes))
+        return True
 
     def submit(self, batch: Batch) -> None:
         try:
@@ -58,6 +63,7 @@ class Inline:
 def sweep_inline(out: Path, runs: list[RunSpec], shown: Progress | None = None) -> Store:
     """What `sweep` does, in this process."""
     store = Store.create(out)
+    store.tidy()
     done = store.finished()
     todo = [run for run in runs if run.id not in done]
     sweeping = _Sweeping(store, Inline(store), shown or Progress(), todo)
@@ -94,6 +100,28 @@ def abouts(store: Path) -> dict[str, Any]:
             del about[name]
         found[path.name] = about
     return found
+
+
+class Heard(Progress):
+    """Remembers what it is told, and may act on it once."""
+
+    def __init__(self, act: Callable[[], object] | None = None) -> None:
+        self.reports: list[tuple[str, int]] = []
+        self.over: list[str] = []
+        self.notes: list[str] = []
+        self.act = act
+
+    def told(self, run: str, done: int, total: int) -> None:
+        self.reports.append((run, done))
+        if self.act is not None and 0 < done < total:
+            act, self.act = self.act, None
+            act()
+
+    def ended(self, run: str, total: int) -> None:
+        self.over.append(run)
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
 
 
 class Killing(files.Disk):

@@ -91,9 +91,13 @@ def test_every_part_of_the_content_counts(change: dict[str, Any]) -> None:
 
 
 def test_one_number_has_one_spelling_and_a_repeated_run_is_one() -> None:
-    spelt = [tiny(learners=[{"name": "spot", "options": {"rho": 2, "stance": x}}]) for x in (1, 1.0)]
+    spelt = [
+        tiny(learners=[{"name": "spot", "options": {"rho": 2, "stance": x}}]) for x in (1, 1.0)
+    ]
     assert [run.id for run in spelt[0]] == [run.id for run in spelt[1]]
-    twice = tiny(learners=[{"name": "spot", "options": {"rho": 2}, "grid": {"stance": [1, 1.0, 0]}}])
+    twice = tiny(
+        learners=[{"name": "spot", "options": {"rho": 2}, "grid": {"stance": [1, 1.0, 0]}}]
+    )
     assert len(twice) == 2 * 2
 
 
@@ -154,7 +158,9 @@ def test_options_from_the_truth_and_infinity() -> None:
     assert learner.options.episodes == 60
     np.testing.assert_allclose(learner.thresholds, cmdp.limits)
     steps = {"policy_step": 0.1, "dual_step": 0.1}
-    (run, *_) = tiny(learners=[{"name": "spot", "anytime": True, "options": {"rho": "inf", **steps}}])
+    (run, *_) = tiny(
+        learners=[{"name": "spot", "anytime": True, "options": {"rho": "inf", **steps}}]
+    )
     assert make_learner(run).rho == math.inf
     assert make_learner(run).options.episodes is None
 

@@ -113,7 +113,7 @@ class LocalEngine:
         self.events.put(Done(batch, () if error else future.result(), error))
 
     def close(self) -> None:
-        """Workers look for a word from here twice a second."""
+        """Workers look for a word from here several times a second."""
         workers = [*self.idle, *self.busy.values()]
         for worker in workers:
             with contextlib.suppress(OSError):
@@ -124,7 +124,7 @@ class LocalEngine:
     def _worker(self) -> _Worker:
         ours, theirs = self.spawn.Pipe()
         pool = ProcessPoolExecutor(1, self.spawn, initializer=_start, initargs=(theirs,))
-        with _one_thread():
+        with _born_as_worker():
             pool.submit(_ready)  # a process starts while this one has other things to do
         theirs.close()
         threading.Thread(target=self._listen, args=(ours,), daemon=True).start()
@@ -143,13 +143,15 @@ class _Worker(NamedTuple):
 
 
 @contextlib.contextmanager
-def _one_thread() -> Iterator[None]:
-    """Processes born in here use one thread each: there are as many of them as processors."""
+def _born_as_worker() -> Iterator[None]:
+    """Processes born in here use one thread each, as there are as many as processors, and are deaf to Ctrl-C."""
     before = {name: os.environ.get(name) for name in THREADS}
     os.environ.update(dict.fromkeys(THREADS, "1"))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for name, value in before.items():
             if value is None:
                 del os.environ[name]
@@ -161,10 +163,9 @@ _link: Connection  # of a worker to the sweep
 
 
 def _start(link: Connection) -> None:
-    """In the worker: Ctrl-C is the sweep's to handle, and without a sweep there is nothing to do."""
+    """In the worker: without a sweep there is nothing to do."""
     global _link
     _link = link
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_follow_parent, daemon=True).start()
 
 
@@ -206,7 +207,7 @@ class DaskEngine:
         self.numbers = itertools.count()
         self.cluster: Any = None
         if scheduler is None:
-            with _one_thread():
+            with _born_as_worker():
                 self.cluster = LocalCluster(
                     n_workers=workers, threads_per_worker=1, dashboard_address=None
                 )
@@ -248,7 +249,7 @@ class DaskEngine:
             self.events.put(Lost(batch, "its Dask workers died"))
 
     def close(self) -> None:
-        """Workers notice within half a second that nobody wants their work."""
+        """Workers notice soon that nobody wants their work."""
         for future in list(self.futures.values()):
             future.cancel()
         self.client.close()

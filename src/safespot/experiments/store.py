@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import files
 from ..errors import InvalidFile, SafespotError, UnknownName
+from .claims import Claims
 from .parquet import Columns, Encoder
 from .spec import RunSpec
 
@@ -157,6 +158,23 @@ class Store:
             }
         )
         files.replace_all({self._file(run, "parquet"): data for run, data in encoded.items()})
+
+    def tidy(self) -> None:
+        """Take away what killed sweeps left behind: half-written files, and checkpoints of finished runs."""
+        claims = Claims(self.claims)
+        left = [
+            *(self.path / "runs").glob(".*.tmp"),
+            *self.checkpoints.glob(".*.tmp"),
+            *self.checkpoints.glob("*.safetensors"),
+            *self.claims.iterdir(),
+        ]
+        for path in left:
+            run = path.name.removeprefix(".").partition(".")[0]
+            if not claims.take(run):
+                continue  # another sweep is at work on it
+            if path.suffix == ".tmp" or self.is_finished(run):
+                files.disk.remove(path)
+            claims.release(run)
 
     @property
     def checkpoints(self) -> Path:

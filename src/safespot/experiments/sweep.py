@@ -84,6 +84,7 @@ def sweep(
         workers = as_count("workers", workers, least=1, error=InvalidOption)
     runs = _as_spec(spec).runs()
     store = Store.create(out)
+    store.tidy()
     done = store.finished()
     todo = [run for run in runs if run.id not in done]
     _check(todo)

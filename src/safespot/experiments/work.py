@@ -33,7 +33,7 @@ from .spec import LawSpec, RunSpec, SignalsSpec
 from .store import Outcome
 
 CHECKPOINT_SECONDS = 20.0
-REPORT_SECONDS = 0.5
+REPORT_SECONDS = 0.2
 SETTINGS = 16  # problems that a worker remembers
 
 Report = Callable[[str, int], bool]  # run, its finished episodes -> whether to go on
