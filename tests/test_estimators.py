@@ -218,13 +218,14 @@ def test_both_layouts_count_the_same(
     assert pool.successors.dense.size == 0
     lists = pool.successors
     for h in range(H):
-        for pair in range(S * A):
-            first, found = lists.where[h, pair], lists.length[h, pair]
-            states = lists.states[first : first + found]
-            assert len(set(states.tolist())) == found
-            counts = np.zeros(S)
-            counts[states] = lists.counts[first : first + found]
-            np.testing.assert_array_equal(counts, dense.successors.dense[h, :, pair])
+        for s in range(S):
+            entries = slice(lists.where[h, s], lists.where[h, s] + lists.length[h, s])
+            actions, states = lists.actions[entries], lists.states[entries]
+            assert len(set(zip(actions.tolist(), states.tolist(), strict=True))) == len(states)
+            counts = np.zeros((S, A))
+            counts[states, actions] = lists.counts[entries]
+            expected = dense.successors.dense[h, :, s * A : (s + 1) * A]
+            np.testing.assert_array_equal(counts, expected)
         np.testing.assert_array_equal(dense.successors.dense[h].sum(axis=0), dense.n[h])
 
 
@@ -285,6 +286,9 @@ def test_statistics_from_a_file_must_fit(name: str, change: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "change"),
     [
+        ("actions", put(0, 2)),
+        ("actions", put(0, -1)),
+        ("actions", lambda a: a[:-1]),
         ("states", put(0, 3)),
         ("states", put(0, -1)),
         ("states", lambda a: a[:-1]),
@@ -293,9 +297,9 @@ def test_statistics_from_a_file_must_fit(name: str, change: Any) -> None:
         ("used", put(0, 10**6)),
         ("where", put((0, 0), -1)),
         ("where", put((0, 0), 10**6)),
-        ("length", put((0, 0), 4)),
+        ("length", put((0, 0), 7)),
         ("length", put((0, 0), -1)),
-        ("room", put((0, 0), 4)),
+        ("room", put((0, 0), 7)),
     ],
 )
 def test_a_pool_from_a_file_must_fit(name: str, change: Any) -> None:

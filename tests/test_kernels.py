@@ -50,7 +50,7 @@ def rederived(learner: ss.Spot) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     )
     optimism.refresh_all(radii, learner.statistics, state.mask, lack, weight, peak)
     H, S, A = pi.shape
-    work = updates.Work(np.zeros(pi.size), np.zeros(pi.size))
+    work = updates.workspace(H * S, A)
     updates.softmax(state.logits.reshape(-1), pi.reshape(-1), A, 0, H * S, work)
     window = learner.window._replace(tree=np.zeros_like(learner.window.tree))
     estimators.rebuild_tree(window)

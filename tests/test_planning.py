@@ -73,15 +73,15 @@ def test_some_states_of_one_step(dense: bool) -> None:
     combined = Q_v[0, 0] + np.tensordot(lam, Q_v[1:, 0], axes=1)  # Q_r + lambda . Q_g
     shared = 2 * (1 + lam.sum())
     moving = []
-    for blocks in [(0, S)] if dense else [(s, s + 1) for s in range(S)]:
-        first, last = blocks
+    lists = [(s, s + 1) for s in range(S)] + [(0, 4), (3, S)]
+    for first, last in [(0, S)] if dense else lists:
         G = np.full((1 + m, S), 9.0)
         moves = planning.evaluate_states(
             statistics.successors, lack, weight, pi[0].reshape(-1), lam, 0, first, last,
             ahead, D, Q, G,
         )  # fmt: skip
         np.testing.assert_allclose(
-            shared + Q.reshape(S, A)[first:last], combined[first:last], rtol=0, atol=1e-12
+            shared + Q.reshape(S, A)[: last - first], combined[first:last], rtol=0, atol=1e-12
         )
         np.testing.assert_allclose(H - G[:, first:last], V[:, first:last], rtol=0, atol=1e-12)
         assert (G[:, :first] == 9.0).all()
@@ -98,27 +98,22 @@ def test_each_kernel_of_a_step() -> None:
     statistics = visited(estimators.statistics(H, S, A, m), 1, 50)
     _, weight = derived(statistics, np.ones((H, S * A), bool), 0.1)
     G, total = rng.random((1 + m, S)), np.full((1 + m, S * A), 9.0)
-    planning.back_up(statistics.successors, 0, 0, S * A, G, total)
+    planning.back_up(statistics.successors, A, 0, 0, S, G, total)
     np.testing.assert_allclose(total, G @ statistics.successors.dense[0], rtol=1e-14)
+    lists, some = visited(estimators.statistics(H, S, A, m, dense=False), 1, 50), total * 0 + 9.0
+    planning.back_up(lists.successors, A, 0, 1, 3, G, some)  # states 1 and 2
+    np.testing.assert_allclose(some[:, : 2 * A], total[:, A:], rtol=1e-14)
+    assert (some[:, 2 * A :] == 9.0).all()
 
     lack, lam = rng.normal(size=(1 + m, H, S * A)), rng.random(m)
-    D, Q = total.copy(), np.full(S * A, 9.0)
+    D, Q = total[:, 1:].copy(), np.full(S * A, 9.0)
     assert planning.truncate(lack, weight, lam, 0, 1, 4, D, Q)  # pairs 1 to 3 only
     gaps = np.maximum(lack[:, 0] + total / statistics.n[0], 0.0)
-    np.testing.assert_allclose(D[:, 1:4], gaps[:, 1:4], rtol=1e-14)
-    np.testing.assert_array_equal(D[:, [0, 4, 5]], total[:, [0, 4, 5]])
-    np.testing.assert_allclose(Q[1:4], -(gaps[0] + lam @ gaps[1:])[1:4], rtol=1e-14)
-    assert (Q[[0, 4, 5]] == 9.0).all()
-    assert not planning.truncate(np.full_like(lack, -99.0), weight, lam, 0, 0, 6, D.copy(), Q)
-
-    pi = rng.random((S, A))
-    G[:] = 9.0
-    planning.average(pi.reshape(-1), A, 1, 3, D, G)
-    expected = np.einsum("sa,csa->cs", pi, D.reshape(1 + m, S, A))
-    np.testing.assert_allclose(G[:, 1:], expected[:, 1:], rtol=1e-14)
-    assert (G[:, 0] == 9.0).all()
-    planning.average(pi.reshape(-1), A, 0, 1, D, G)  # a single state goes another way
-    np.testing.assert_allclose(G, expected, rtol=1e-14)
+    np.testing.assert_allclose(D[:, :3], gaps[:, 1:4], rtol=1e-14)
+    np.testing.assert_array_equal(D[:, 3:], total[:, 4:])
+    np.testing.assert_allclose(Q[:3], -(gaps[0] + lam @ gaps[1:])[1:4], rtol=1e-14)
+    assert (Q[3:] == 9.0).all()
+    assert not planning.truncate(np.full_like(lack, -99.0), weight, lam, 0, 0, 6, total, Q)
 
 
 def test_start_gap() -> None:

@@ -911,10 +911,12 @@ def test_a_pool_is_as_large_as_what_it_holds(monkeypatch: pytest.MonkeyPatch) ->
         pool = learner.statistics.successors
         observed = int(pool.length.sum())
         assert learner.statistics.n.sum() == 5 * (learner.episode - 1)
-        assert observed <= pool.used[0] <= 4 * observed
-        assert len(pool.states) == len(pool.counts) <= max(2000, 2 * (4 * observed + 1000))
+        room, met = int(pool.room.sum()), int(learner.statistics.known.sum())
+        assert observed <= room <= 2 * observed + estimators.FIRST_ROOM * met
+        spare = learner.statistics.n.size  # that an episode may need at worst
+        assert len(pool.states) == len(pool.counts) <= estimators.GROWTH * room + spare
     assert observed > 5000
-    assert (pool.length > 8).any()  # lists have moved thrice
+    assert (pool.length > 4 * estimators.FIRST_ROOM).any()  # lists have moved thrice
 
 
 # --- The active set

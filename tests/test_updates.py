@@ -16,7 +16,7 @@ from safespot.arrays import Float
 
 def exponentials(x: Float, n: int | None = None) -> Float:
     values = x.copy()
-    updates.exponentials(values, len(x) if n is None else n, np.zeros(len(x)))
+    updates.exponentials(values, len(x) if n is None else n)
     return values
 
 
@@ -55,12 +55,13 @@ def test_mirror_ascent(H: int, S: int, A: int, eta: float, seed: int) -> None:
     pi /= pi.sum(axis=2, keepdims=True)
     with np.errstate(divide="ignore"):
         logits = np.log(pi) - np.log(pi.max(axis=2, keepdims=True))
-    Q, size = -3 * rng.random((H, S, A)), H * S * A
+    Q = -3 * rng.random((H, S, A))
     first, last = sorted(rng.integers(0, H * S + 1, 2).tolist())
     new_logits, new_pi = logits.copy(), pi.copy()
     updates.mirror_ascent(
-        new_logits.reshape(-1), new_pi.reshape(-1), Q.reshape(-1), eta, A, first, last, work(size)
-    )
+        new_logits.reshape(-1), new_pi.reshape(-1), Q.reshape(-1)[first * A :], eta, A, first, last,
+        updates.workspace(H * S, A),
+    )  # fmt: skip
     moving = np.zeros((H, S), bool)
     moving.reshape(-1)[first:last] = True
     weights = pi * np.exp(eta * Q)  # pi exp(eta Q) / sum
@@ -74,16 +75,12 @@ def test_mirror_ascent(H: int, S: int, A: int, eta: float, seed: int) -> None:
     np.testing.assert_array_equal(new_logits[~moving], logits[~moving])
 
 
-def work(size: int) -> updates.Work:
-    return updates.Work(np.zeros(size), np.zeros(size))
-
-
 def test_softmax_of_the_given_rows() -> None:
     logits = np.array(
         [[0.0, 0.0, 0.0], [0.0, -1.0, -np.inf], [-2.0, 0.0, -800.0], [-9.0, -8.0, -9.0]]
     )
     pi = np.full((4, 3), 9.0)
-    updates.softmax(logits.reshape(-1), pi.reshape(-1), 3, 1, 4, work(9))
+    updates.softmax(logits.reshape(-1), pi.reshape(-1), 3, 1, 4, updates.workspace(3, 3))
     e = math.e
     assert (pi[0] == 9.0).all()
     assert_allclose(pi[1], [e / (1 + e), 1 / (1 + e), 0.0], rtol=1e-15)

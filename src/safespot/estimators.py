@@ -25,17 +25,23 @@ from .compilation import inner, kernel
 from .errors import InvalidFile
 
 DENSE = 2**22  # entries of [H,S,S*A] up to which successors are counted in a dense block
-FIRST_ROOM = 2  # successors a pair has room for when it is first visited; doubled when full
+GROWTH = 1.25  # how much the pool of these lists grows
+FIRST_ROOM = 4  # transitions a state has room for when it is first met; doubled when full
 
 
 class Successors(NamedTuple):
-    """How often each successor followed: a dense block, or per pair a list in a growing pool."""
+    """How often each successor followed: a dense block, or per state a list in a growing pool.
+
+    A state's list holds the transitions of all its actions, in the order in which they were first seen. One list
+    per pair would have hardly an entry each while most are unknown, and no processor could guess how many.
+    """
 
     dense: Float  # [H, S, S*A], or empty
-    where: NDArray[np.int32]  # [H, S*A]: where a pair's list begins in the pool
-    length: NDArray[np.int32]  # [H, S*A]
-    room: NDArray[np.int32]  # [H, S*A]
-    states: NDArray[np.int32]  # [pool]
+    where: NDArray[np.int64]  # [H, S]: where a state's list begins in the pool
+    length: NDArray[np.int64]  # [H, S]
+    room: NDArray[np.int64]  # [H, S]
+    actions: NDArray[np.int32]  # [pool]
+    states: NDArray[np.int32]  # [pool]: the successors
     counts: Float  # [pool]
     used: Int  # [1]: how much of the pool is taken
 
@@ -69,14 +75,15 @@ def statistics(H: int, S: int, A: int, m: int, *, dense: bool | None = None) -> 
     """No visits yet; `dense` chooses the layout of the successors (by size when None)."""
     if dense is None:
         dense = H * S * S * A <= DENSE
-    lists = (0, 0) if dense else (H, S * A)
+    lists, pool = ((0, 0), 0) if dense else ((H, S), H * S * A)
     successors = Successors(
         dense=np.zeros((H, S, S * A) if dense else (0, 0, 0)),
-        where=np.zeros(lists, np.int32),
-        length=np.zeros(lists, np.int32),
-        room=np.zeros(lists, np.int32),
-        states=np.zeros(0 if dense else 2 * H * S, np.int32),
-        counts=np.zeros(0 if dense else 2 * H * S),
+        where=np.zeros(lists, np.int64),
+        length=np.zeros(lists, np.int64),
+        room=np.zeros(lists, np.int64),
+        actions=np.zeros(pool, np.int32),
+        states=np.zeros(pool, np.int32),
+        counts=np.zeros(pool),
         used=np.zeros(1, np.int64),
     )
     return Statistics(
@@ -111,9 +118,11 @@ def window(H: int, pairs: int, m: int, gamma: float) -> Window:
 def grow_statistics(statistics: Statistics) -> Statistics:
     """The same statistics with a larger pool, its lists in the order in which planning reads them."""
     old = statistics.successors
-    size = 2 * len(old.states)
+    # Not much larger: the sooner it is full, the sooner its lists come in order again.
+    size = int(old.room.sum() * GROWTH) + statistics.n.size
     new = old._replace(
         where=np.zeros_like(old.where),
+        actions=np.zeros(size, np.int32),
         states=np.zeros(size, np.int32),
         counts=np.zeros(size),
         used=np.zeros(1, np.int64),
@@ -141,21 +150,23 @@ def check_statistics(fresh: Statistics, loaded: Statistics) -> Statistics:
         *((name, getattr(loaded, name), getattr(fresh, name)) for name in loaded._fields[:-1]),
         *((name, getattr(pool, name), getattr(model, name)) for name in pool._fields),
     ):
-        free = name in ("states", "counts")  # the pool grows
+        free = name in ("actions", "states", "counts")  # the pool grows
         if array.dtype != like.dtype or (array.shape != like.shape and not free):
             raise InvalidFile(f"the array '{name}' has another shape or type than the learner")
     S = loaded.known.shape[1]
+    A = loaded.n.shape[1] // S
     ends = pool.where + pool.room
     if not (
         (loaded.n >= 0).all()
         and (loaded.starts >= 0).all()
         and (loaded.how_many == loaded.known.sum(axis=1)).all()
         and ((loaded.met >= 0) & (loaded.met < S)).all()
-        and pool.states.shape == pool.counts.shape == (len(pool.states),)
+        and pool.actions.shape == pool.states.shape == pool.counts.shape == (len(pool.states),)
+        and ((pool.actions >= 0) & (pool.actions < A)).all()
         and ((pool.states >= 0) & (pool.states < S)).all()
         and 0 <= pool.used[0] <= len(pool.states)
         and (pool.where >= 0).all()
-        and ((pool.length >= 0) & (pool.length <= pool.room) & (pool.room <= S)).all()
+        and ((pool.length >= 0) & (pool.length <= pool.room) & (pool.room <= S * A)).all()
         and (ends <= pool.used[0]).all()
         and np.isfinite(loaded.sums).all()
         and np.isfinite(pool.counts).all()
@@ -192,28 +203,45 @@ def check_window(fresh: Window, loaded: Window) -> Window:
 @inner
 def has_room(statistics: Statistics, window: Window) -> bool:
     """Whether one more episode fits, whatever happens in it; if not, grow first."""
+    return pool_has_room(statistics) and ring_has_room(window)
+
+
+@inner
+def pool_has_room(statistics: Statistics) -> bool:
+    """Whether the lists of successors can take one more episode.
+
+    At worst every step moves a full list to twice its room at the pool's end; none needs more than S*A.
+    """
     pool = statistics.successors
-    H, S = statistics.known.shape
-    # At worst every step moves a full list to a new place; no list is longer than S.
-    if pool.dense.shape[0] == 0 and pool.used[0] + H * S > pool.states.shape[0]:
-        return False
-    # The newest episode joins before the oldest leaves.
+    return pool.dense.shape[0] > 0 or bool(pool.used[0] + statistics.n.size <= pool.states.shape[0])
+
+
+@inner
+def ring_has_room(window: Window) -> bool:
+    """Whether the history can take one more episode: the newest joins before the oldest leaves."""
     capacity = window.pairs.shape[0]
     return capacity == 0 or bool(window.span[1] < capacity)
 
 
 @kernel
 def lay_out(old: Successors, new: Successors) -> None:
-    """Copy every list from the pool of `old` to that of `new`, step by step and pair by pair."""
-    H, pairs = old.where.shape
+    """Copy every list from the pool of `old` to that of `new`, step by step and state by state."""
+    H, S = old.where.shape
     for h in range(H):
-        for pair in range(pairs):
-            first, moved = old.where[h, pair], new.used[0]
-            new.where[h, pair] = moved
-            for j in range(old.length[h, pair]):
-                new.states[moved + j] = old.states[first + j]
-                new.counts[moved + j] = old.counts[first + j]
-            new.used[0] += old.room[h, pair]
+        for s in range(S):
+            moved = new.used[0]
+            copy_list(old, old.where[h, s], old.length[h, s], new, moved)
+            new.where[h, s] = moved
+            new.used[0] += old.room[h, s]
+
+
+@inner
+def copy_list(old: Successors, first: int, length: int, new: Successors, moved: int) -> None:
+    """Copy a list from its place `first` in one pool to `moved` in another, or in the same."""
+    for j in range(length):
+        new.actions[moved + j] = old.actions[first + j]
+        new.states[moved + j] = old.states[first + j]
+        new.counts[moved + j] = old.counts[first + j]
 
 
 @inner
@@ -233,32 +261,32 @@ def add_visit(
     statistics.sums[0, h, pair] += reward
     for i in range(constraints.shape[0]):
         statistics.sums[1 + i, h, pair] += constraints[i]
-    add_successor(statistics.successors, h, pair, after, statistics.known.shape[1])
+    A = statistics.n.shape[1] // statistics.known.shape[1]
+    add_successor(statistics.successors, h, s, pair - s * A, after, A)
 
 
 @inner
-def add_successor(pool: Successors, h: int, pair: int, after: int, S: int) -> None:
+def add_successor(pool: Successors, h: int, s: int, action: int, after: int, A: int) -> None:
     """Count one transition; a list that is full moves to twice the room at the pool's end."""
     if pool.dense.shape[0] > 0:
-        pool.dense[h, after, pair] += 1.0
+        pool.dense[h, after, s * A + action] += 1.0
         return
-    first, length, room = pool.where[h, pair], pool.length[h, pair], pool.room[h, pair]
+    first, length, room = pool.where[h, s], pool.length[h, s], pool.room[h, s]
     for j in range(first, first + length):
-        if pool.states[j] == after:
+        if pool.states[j] == after and pool.actions[j] == action:
             pool.counts[j] += 1.0
             return
     if length == room:
-        room = min(max(2 * room, FIRST_ROOM), S)
+        room = min(max(2 * room, FIRST_ROOM), A * pool.where.shape[1])
         moved = pool.used[0]
         pool.used[0] += room
-        for j in range(length):
-            pool.states[moved + j] = pool.states[first + j]
-            pool.counts[moved + j] = pool.counts[first + j]
-        pool.where[h, pair], pool.room[h, pair] = moved, room
+        copy_list(pool, first, length, pool, moved)
+        pool.where[h, s], pool.room[h, s] = moved, room
         first = moved
+    pool.actions[first + length] = action
     pool.states[first + length] = after
     pool.counts[first + length] = 1.0
-    pool.length[h, pair] = length + 1
+    pool.length[h, s] = length + 1
 
 
 @inner

@@ -96,9 +96,11 @@ def pair_bonus(radii: Radii, statistics: Statistics, h: int, pair: int) -> float
             for after in range(successors.dense.shape[1]):
                 total += bernstein_radius(radii, n, successors.dense[h, after, pair])
         else:
-            first = successors.where[h, pair]
-            for j in range(first, first + successors.length[h, pair]):
-                total += bernstein_radius(radii, n, successors.counts[j])
+            s, a = divmod(pair, statistics.n.shape[1] // statistics.known.shape[1])
+            first = successors.where[h, s]
+            for j in range(first, first + successors.length[h, s]):
+                if successors.actions[j] == a:
+                    total += bernstein_radius(radii, n, successors.counts[j])
         transition = min(transition, radii.H * total)
     return bonus(radii, n, transition)
 

@@ -18,7 +18,7 @@ from .cmdp import CMDP, Model
 from .columns import TOLERANCE, Column, Mixture, best_mixture, largest_margin
 from .compilation import inner, kernel
 from .errors import Infeasible, InvalidModel, InvalidOption, SolverError
-from .products import dot, mix_rows
+from .products import dot, mix_rows, scale_rows
 from .transitions import as_matrices, block, expect, push
 
 SMALL = 200  # policy entries H*S*A up to which the linear program is as fast as anything
@@ -315,14 +315,13 @@ def forward_values(
     """
     H, S, A = pi.shape
     components, steps, _ = model.payoffs.shape
+    policy = pi.reshape(H, S * A)
     for s in range(S):
         now[s] = model.start[s]
     for c in range(components):
         values[c] = 0.0
     for h in range(H):
-        for s in range(S):
-            for a in range(A):
-                mass[s * A + a] = now[s] * pi[h, s, a]
+        scale_rows(policy[h], now, A, S, mass)
         k = h if steps > 1 else 0
         for c in range(components):
             values[c] += dot(mass, model.payoffs[c, k])

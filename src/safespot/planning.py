@@ -15,32 +15,60 @@ proportional to what has been learned, and nothing special has to be done for it
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .arrays import Float, Int
 from .compilation import inner, kernel
 from .estimators import Successors
-from .products import dot, mix_rows
+from .products import mix_rows, sum_products
 
 
 @inner
-def back_up(successors: Successors, h: int, first: int, last: int, G: Float, D: Float) -> None:
-    """``D[c, pair] = sum_s' count(s') G_c(s')``, n times p_hat G, for pairs from `first` up to `last`.
+def back_up(
+    successors: Successors, A: int, h: int, first: int, last: int, G: Float, D: Float
+) -> None:
+    """``D[c, pair] = sum_s' count(s') G_c(s')``, n times p_hat G, for the pairs of states from `first` up to `last`.
 
-    `G` ``[1+m, S]`` are the gaps of step h + 1. In the dense layout the pairs are always all pairs of the step.
+    `G` ``[1+m, S]`` are the gaps of step h + 1; `D` begins with the first pair. In the dense layout the states are
+    always all states.
     """
     if successors.dense.shape[0] > 0:
         for c in range(G.shape[0]):
             mix_rows(G[c], successors.dense[h], D[c])
     else:
-        for pair in range(first, last):
-            begin = successors.where[h, pair]
-            end = begin + successors.length[h, pair]
-            for c in range(G.shape[0]):
-                total = 0.0
-                for j in range(begin, end):
-                    # Unsigned, so that no code looks for an index counted from the end.
-                    total += successors.counts[j] * G[c, np.uint32(successors.states[j])]
-                D[c, pair] = total
+        for s in range(first, last):
+            begin, base = successors.where[h, s], (s - first) * A
+            end = begin + successors.length[h, s]
+            actions, states = successors.actions[begin:end], successors.states[begin:end]
+            counts = successors.counts[begin:end]
+            for c in range(0, G.shape[0], 2):  # two at once: half the reading
+                b = min(c + 1, G.shape[0] - 1)
+                add_up(actions, states, counts, G[c], G[b], D[c, base:], D[b, base:], A)
+
+
+@inner
+def add_up(
+    actions: NDArray[np.int32],
+    states: NDArray[np.int32],
+    counts: Float,
+    G: Float,
+    F: Float,
+    D: Float,
+    E: Float,
+    A: int,
+) -> None:
+    """``D[a] = sum of count G(s')`` over one state's transitions with action a, and E from F likewise.
+
+    Indices are taken as unsigned, so that no code looks for those counted from the end. Where there is only one
+    component left, E is D and F is G, and it is set twice.
+    """
+    for k in range(A):
+        D[k] = 0.0
+        E[k] = 0.0
+    for j in range(counts.shape[0]):
+        a, s, n = np.uint64(actions[j]), np.uint64(states[j]), counts[j]
+        d, e = D[a] + n * G[s], E[a] + n * F[s]
+        D[a], E[a] = d, e
 
 
 @inner
@@ -49,41 +77,25 @@ def truncate(
 ) -> bool:
     """Pairs from `first` up to `last`: from n p_hat G to their gaps ``D``, and ``Q``; whether any Q is below 0.
 
+    `D` and `Q` begin with pair `first`.
+
     ``D_c = max(lack_c + p_hat G_c, 0)`` with `weight` = 1 / n; ``Q = -(D_r + sum_i lambda_i D_{g_i})``, which is
     Q but for what all actions of the step share, remaining * (1 + sum_i lambda_i). Where it is 0 for all,
     nothing moves.
     """
-    for pair in range(first, last):
-        gap = max(lack[0, h, pair] + weight[h, pair] * D[0, pair], 0.0)
-        D[0, pair] = gap
-        Q[pair] = -gap
-    for i in range(lam.shape[0]):
-        for pair in range(first, last):
-            gap = max(lack[1 + i, h, pair] + weight[h, pair] * D[1 + i, pair], 0.0)
-            D[1 + i, pair] = gap
-            Q[pair] -= lam[i] * gap
-    pair = first
-    while pair < last and Q[pair] == 0.0:
-        pair += 1
-    return pair < last
-
-
-@inner
-def average(pi: Float, A: int, first: int, last: int, D: Float, G: Float) -> None:
-    """``G_c(s) = sum_a pi(a|s) D_c(s,a)`` for states from `first` up to `last`; `pi` ``[S*A]`` is the step's.
-
-    Many states are summed side by side, action by action; a single one in one go.
-    """
-    for c in range(G.shape[0]):
-        if last - first == 1:
-            row = slice(first * A, last * A)
-            G[c, first] = dot(pi[row], D[c, row])
-        else:
-            for s in range(first, last):
-                G[c, s] = pi[s * A] * D[c, s * A]
-            for a in range(1, A):
-                for s in range(first, last):
-                    G[c, s] += pi[s * A + a] * D[c, s * A + a]
+    n = last - first
+    w = weight[h, first:last]
+    for c in range(lack.shape[0]):
+        price = lam[c - 1] if c > 0 else 1.0
+        lacking, gaps = lack[c, h, first:last], D[c]
+        for k in range(n):
+            gap = max(lacking[k] + w[k] * gaps[k], 0.0)
+            gaps[k] = gap
+            Q[k] = (Q[k] if c > 0 else 0.0) - price * gap
+    k = 0
+    while k < n and Q[k] == 0.0:
+        k += 1
+    return k < n
 
 
 @inner
@@ -103,13 +115,15 @@ def evaluate_states(
 ) -> bool:
     """Algorithm TPE at step h for states from `first` up to `last`; whether any Q is below 0.
 
-    From the gaps `ahead` of step h + 1 to ``D`` ``[1+m, S*A]``, ``Q`` ``[S*A]`` and ``G`` ``[1+m, S]`` of step
-    h, with the step's policy `pi` ``[S*A]``. `G` may be `ahead` itself when the states are all states.
+    From the gaps `ahead` of step h + 1 to ``D`` ``[1+m, pairs]`` and ``Q`` ``[pairs]``, which begin with the first
+    of these states, and ``G_c(s) = sum_a pi(a|s) D_c(s,a)`` ``[1+m, S]``, with the step's policy `pi` ``[S*A]``.
+    `G` may be `ahead` itself when the states are all states.
     """
     A = pi.shape[0] // G.shape[1]
-    back_up(successors, h, first * A, last * A, ahead, D)
+    back_up(successors, A, h, first, last, ahead, D)
     below = truncate(lack, weight, lam, h, first * A, last * A, D, Q)
-    average(pi, A, first, last, D, G)
+    for c in range(G.shape[0]):
+        sum_products(pi[first * A :], D[c], A, last - first, G[c, first:])
     return below
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from .arrays import Float
 from .compilation import inner, kernel
+from .products import scale_rows, sum_rows
 
 LOWEST = -708.0  # exp of less is not a normal double; the logit remembers, the probability is zero
 LOG2_E = 1.4426950408889634
@@ -21,15 +22,20 @@ class Work(NamedTuple):
     """Buffers for the softmax of up to so many rows."""
 
     x: Float  # [rows * A]
-    bits: Float  # [rows * A]
+    totals: Float  # [rows]
+
+
+def workspace(rows: int, A: int) -> Work:
+    """Room for so many rows of A entries."""
+    return Work(np.zeros(rows * A), np.zeros(rows))
 
 
 @inner
-def exponentials(x: Float, n: int, work: Float) -> None:
+def exponentials(x: Float, n: int) -> None:
     """``x[:n] = exp(x[:n])`` for x <= 0, to about one unit in the last place; zero below exp(-708).
 
     exp(x) = 2^k exp(r) with k = round(x / ln 2), and exp(r) by its Taylor series, summed in Estrin's order: plain
-    arithmetic, so that the loop is vectorised and gives the same bits everywhere. `work` is as long as `x`.
+    arithmetic, so that the loop is vectorised and gives the same bits everywhere.
     """
     for j in range(n):
         y = max(x[j], LOWEST)
@@ -40,13 +46,9 @@ def exponentials(x: Float, n: int, work: Float) -> None:
         r4 = r2 * r2
         low = ((1.0 + r) + r2 * (C2 + C3 * r)) + r4 * ((C4 + C5 * r) + r2 * (C6 + C7 * r))
         high = ((C8 + C9 * r) + r2 * (C10 + C11 * r)) + r4 * (C12 + C13 * r)
-        x[j] = 0.0 if x[j] < LOWEST else low + (r4 * r4) * high
-        work[j] = rounded
-    bits = work.view(np.int64)
-    for j in range(n):
-        bits[j] = (bits[j] + 1023) << 52  # the double 2^k
-    for j in range(n):
-        x[j] *= work[j]
+        bits = np.float64(rounded).view(np.int64)  # k in the lowest ones
+        power = np.int64((bits + 1023) << 52).view(np.float64)  # the double 2^k
+        x[j] = 0.0 if x[j] < LOWEST else (low + (r4 * r4) * high) * power
 
 
 @inner
@@ -55,12 +57,13 @@ def mirror_ascent(
 ) -> None:
     """Line 6 for rows (h, s) from `first` up to `last`: ``pi(a) <- pi(a) exp(eta Q(a)) / sum``.
 
-    Rows have A entries each and lie one behind the other in `logits`, `pi` and `Q`. The policy is kept as logits, so
-    that no probability is ever locked at zero; inadmissible actions have a logit of -inf (D6). Q is at most 0, so
-    logits only fall.
+    Rows have A entries each and lie one behind the other in `logits` and `pi`; `Q` begins with row `first`. The
+    policy is kept as logits, so that no probability is ever locked at zero; inadmissible actions have a logit of
+    -inf (D6). Q is at most 0, so logits only fall.
     """
-    for k in range(first * A, last * A):
-        logits[k] += eta * Q[k]
+    moved = logits[first * A : last * A]
+    for k in range(moved.shape[0]):
+        moved[k] += eta * Q[k]
     softmax(logits, pi, A, first, last, work)
 
 
@@ -71,19 +74,17 @@ def softmax(logits: Float, pi: Float, A: int, first: int, last: int, work: Work)
     Where a sum falls below one half, the row's logits are lifted until the largest is 0: the same policy, and
     nothing underflows.
     """
-    base = first * A
-    for k in range((last - first) * A):
-        work.x[k] = logits[base + k]
-    exponentials(work.x, (last - first) * A, work.bits)
-    for k in range(0, (last - first) * A, A):
-        total = 0.0
-        for a in range(A):
-            total += work.x[k + a]
-        if total < 0.5:
-            total = lift(logits, work, base, k, A)
-        share = 1.0 / total
-        for a in range(A):
-            pi[base + k + a] = work.x[k + a] * share
+    base, rows, given = first * A, last - first, logits[first * A : last * A]
+    for k in range(rows * A):
+        work.x[k] = given[k]
+    exponentials(work.x, rows * A)
+    sum_rows(work.x, A, rows, work.totals)
+    for j in range(rows):
+        if work.totals[j] < 0.5:
+            work.totals[j] = lift(logits, work, base, j * A, A)
+    for j in range(rows):
+        work.totals[j] = 1.0 / work.totals[j]
+    scale_rows(work.x, work.totals, A, rows, pi[base:])
 
 
 @kernel
@@ -95,7 +96,7 @@ def lift(logits: Float, work: Work, base: int, k: int, A: int) -> float:
     for a in range(A):
         logits[base + k + a] -= top
         work.x[k + a] = logits[base + k + a]
-    exponentials(work.x[k : k + A], A, work.bits)
+    exponentials(work.x[k : k + A], A)
     total = 0.0
     for a in range(A):
         total += work.x[k + a]

@@ -27,6 +27,7 @@ from ..estimators import (
     grow_window,
     has_room,
     rebuild_tree,
+    ring_has_room,
     statistics,
     window,
 )
@@ -37,7 +38,7 @@ from ..optimism import (
     threshold_bounds,
 )
 from ..units import spread_thresholds
-from ..updates import Work, softmax
+from ..updates import softmax, workspace
 from .interface import interface
 from .options import SpotOptions
 from .step import Rates, Scratch, State, spot_step
@@ -162,7 +163,7 @@ class Spot:
     def make_room(self) -> None:
         """Grow what is about to overflow, so that one more episode fits."""
         while not has_room(self.statistics, self.window):
-            if not _window_has_room(self.window):
+            if not ring_has_room(self.window):
                 self.window = grow_window(self.window)
             else:
                 self.statistics = grow_statistics(self.statistics)
@@ -219,7 +220,7 @@ class Spot:
                 G_now=np.zeros((1 + f.m, f.S)),
                 D=np.zeros((1 + f.m, pairs)),
                 Q=np.zeros((f.H, pairs)),
-                softmax=Work(np.zeros(f.H * pairs), np.zeros(f.H * pairs)),
+                softmax=workspace(f.H * f.S, f.A),
                 gap=np.zeros(1 + f.m),
                 alpha=np.zeros(f.m),
                 values=np.zeros(f.m),
@@ -365,10 +366,6 @@ def epoch(episode: int, episodes: int | None) -> Epoch:
         number, length = number + 1, 2 * length
         last += length
     return Epoch(number, length, last)
-
-
-def _window_has_room(window: Window) -> bool:
-    return len(window.pairs) == 0 or int(window.span[1]) < len(window.pairs)
 
 
 def _nested(name: str, value: ArrayLike | None) -> Any:

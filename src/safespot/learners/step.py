@@ -20,6 +20,8 @@ from ..planning import clear, evaluate_states, forget, hand_over, start_gap
 from ..updates import Work, dual_step, mirror_ascent
 from .interface import Inside
 
+BLOCK = 512  # pairs of a large problem that are worked on at once
+
 
 class Rates(NamedTuple):
     """What the steps of one epoch compute with."""
@@ -122,7 +124,8 @@ def sweep_steps(eta: float, state: State, successors: Successors) -> bool:
             first, last = h, max(last, h + 1)
     if first < last:
         logits, policy, Q = (
-            state.logits.reshape(H * S * A), state.pi.reshape(H * S * A), w.Q.reshape(H * S * A)
+            state.logits.reshape(H * S * A), state.pi.reshape(H * S * A),
+            w.Q[first:].reshape((H - first) * S * A),
         )  # fmt: skip
         mirror_ascent(logits, policy, Q, eta, A, first * S, last * S, w.softmax)
     return bool(first < last)
@@ -130,24 +133,37 @@ def sweep_steps(eta: float, state: State, successors: Successors) -> bool:
 
 @inner
 def sweep_states(eta: float, state: State, statistics: Statistics) -> bool:
-    """Lines 3 to 6 for a large problem, state by state, so that a row stays in the cache; the same results.
+    """Lines 3 to 6 for a large problem, a few neighbouring states at once, so that they stay in the cache.
 
     Only states that were met at a step can be below their cap, and of these only the ones whose `peak` and the
     largest gap ahead allow it.
     """
     H, S, A = state.pi.shape
+    most_states = max(1, BLOCK // A)
     w = state.scratch
     logits, pi = state.logits.reshape(H, S * A), state.pi.reshape(H, S * A)
     moved, most = False, 0.0
     forget(w.G, statistics.met[0], statistics.how_many[0])  # left from the last episode
     for h in range(H - 1, -1, -1):
-        for j in range(statistics.how_many[h]):
-            s = statistics.met[h, j]
-            if state.peak[h, s] + most > 0.0 and evaluate_states(
-                statistics.successors, state.lack, state.weight, pi[h], state.lam, h, s, s + 1,
+        met, how_many, peak = statistics.met[h], statistics.how_many[h], state.peak[h]
+        j = 0
+        while j < how_many:
+            first = last = met[j]
+            while (
+                j < how_many
+                and met[j] == last
+                and last - first < most_states
+                and peak[last] + most > 0.0
+            ):
+                last += 1
+                j += 1
+            if first == last:
+                j += 1
+            elif evaluate_states(
+                statistics.successors, state.lack, state.weight, pi[h], state.lam, h, first, last,
                 w.G, w.D, w.Q[0], w.G_now,
             ):  # fmt: skip
-                mirror_ascent(logits[h], pi[h], w.Q[0], eta, A, s, s + 1, w.softmax)
+                mirror_ascent(logits[h], pi[h], w.Q[0], eta, A, first, last, w.softmax)
                 moved = True
         if h < H - 1:
             forget(w.G, statistics.met[h + 1], statistics.how_many[h + 1])
