@@ -133,7 +133,7 @@ def draw(results: dict[str, Any]) -> None:
     import matplotlib.pyplot as plt
 
     # Text as text keeps the file small; a fixed salt and no date keep it the same.
-    style = {"svg.fonttype": "none", "svg.hashsalt": "icu-sepsis", "font.size": 10}
+    style: Any = {"svg.fonttype": "none", "svg.hashsalt": "icu-sepsis", "font.size": 10}
     with mpl.rc_context(style):
         figure, axes = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
         for name, result in results.items():

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 import zipfile
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -118,6 +120,7 @@ def test_two_ways_over_the_grid() -> None:
     right, down = np.eye(4)[1], np.eye(4)[2]
     for second, arrives, falls in ((right, 0.729, 0.0855), (down, 0.0405, 0.00225)):
         policy = np.tile(down, (3, 12, 1))
+        policy[:, [0, 4, 8]] = np.eye(4)[3]  # after a slip there is no time left: away from the pits
         policy[0, 8] = policy[2, 10] = right
         policy[1, 9] = second
         reached = ss.evaluate(cmdp, policy)
@@ -165,6 +168,40 @@ def test_wrong_options_are_refused(name: str, options: dict[str, Any], words: st
 def test_a_limit_outside_its_range_is_refused(name: str, limit: Any) -> None:
     with pytest.raises(ss.InvalidModel, match="threshold"):
         ss.problems.make(name, limit=limit)
+
+
+TABLE = re.findall(
+    r"^\| \[([\w-]+)\]\(#[\w-]+\) \| (\d+), (\d+), (\d+) \|[^|]+\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$",
+    (Path(__file__).parents[1] / "docs" / "problems.md").read_text(),
+    re.MULTILINE,
+)
+
+
+def number(text: str) -> float:
+    return float(Fraction(text.strip().replace("−", "-")))
+
+
+def test_every_problem_has_a_section_and_a_row() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "problems.md").read_text()
+    for name in ss.problems.names():
+        assert f"\n## {name}\n" in page
+        assert f"| [{name}](#{name}) |" in page
+    assert len(TABLE) >= 9
+
+
+@pytest.mark.parametrize("row", TABLE, ids=[row[0] for row in TABLE])
+def test_the_table_of_problems_is_true(row: tuple[str, ...]) -> None:
+    name, states, actions, horizon, value, multipliers, free = row
+    if name == "icu-sepsis" and importlib.util.find_spec("icu_sepsis") is None:
+        pytest.skip("its data are not installed: pip install 'safespot[icu]'")
+    cmdp = ss.problems.make(name).cmdp
+    assert (int(states), int(actions), int(horizon)) == (cmdp.S, cmdp.A, cmdp.H)
+    best = ss.solve(cmdp)
+    assert best.value == pytest.approx(number(value), abs=6e-7)
+    assert best.multipliers == pytest.approx([number(m) for m in multipliers.split(",")], abs=5e-5)
+    pairs = zip(cmdp.senses, cmdp.constraint_ranges, strict=True)
+    loosest = [cmdp.H * (low if sense == ">=" else high) for sense, (low, high) in pairs]
+    assert ss.solve(cmdp.with_thresholds(loosest)).value == pytest.approx(number(free), abs=6e-7)
 
 
 # ICU-Sepsis.

@@ -6,9 +6,8 @@ The ICU-Sepsis benchmark of Choudhary, Gupta and Thomas (2024). Its data come wi
 States 0 to 712 are kinds of patients, 713 is death, 714 survival; 715 was the benchmark's state behind both and
 is never entered here: death and survival are absorbing instead, so that a limit can tell them apart. An action
 is a pair of levels 0 to 4, fluid = a // 5 and vasopressor = a % 5. The mask admits what clinicians did often
-enough to be estimated (2,238 pairs, and one action in each of the last three states). A step is four hours. The
-reward of a step is the probability that the patient survives in it, so the value is the probability of survival
-within the horizon.
+enough to be estimated (2,238 pairs, and one action in each of the last three states). The reward of a step is
+the probability that the patient survives in it, so the value is the probability of survival within the horizon.
 
 Limits are lower bounds for the sum over the episode of
 
@@ -19,6 +18,8 @@ Limits are lower bounds for the sum over the episode of
 
 The benchmark has neither limits nor threshold signals. Both are ours: the signal's mean is the limit divided by
 the horizon. A limit holds on average over the start distribution, not for each patient.
+
+The authors warn against drawing conclusions for medical practice, and so do we.
 
 Where only names are given, limits are set from the model: let one policy gain as much room as possible over the
 unconstrained optimum in every named limit at once; the limits ask for three quarters of that room. With one
@@ -63,7 +64,7 @@ def make(horizon: int = 10, limits: Mapping[str, float] | Iterable[str] = ("flui
     """The benchmark with limits.
 
     Args:
-        horizon: H, steps of four hours. The benchmark stops after 500; a third of its episodes last beyond 10.
+        horizon: H. The benchmark stops after 500 steps; a third of its episodes last beyond 10.
         limits: episodic thresholds by name, or names alone, whose thresholds are then set from the model.
 
     """
@@ -91,9 +92,9 @@ def make(horizon: int = 10, limits: Mapping[str, float] | Iterable[str] = ("flui
 def expert() -> Float:
     """The clinicians' policy as the benchmark estimates it, ``[S,A]``, on admissible actions only.
 
-    As shipped it puts 16 % of its mass on 7,014 inadmissible pairs, which the benchmark lets move like the average of
-    the admissible ones: that mass is spread evenly over the state's admissible actions here, so that
-    the value is the benchmark's own.
+    As shipped it puts mass on 7,014 inadmissible pairs, 16 % of a state's on average. The benchmark lets these move
+    like the average of the admissible ones, so their mass is spread evenly over the state's admissible actions
+    here: the value is then the benchmark's own.
     """
     data = read()
     even = data.actions / data.actions.sum(axis=1, keepdims=True)
