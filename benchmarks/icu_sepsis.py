@@ -31,14 +31,14 @@ EPISODES = 100_000
 SHOWN = (1_000, 10_000, 100_000)
 
 TUNED: dict[str, Any] = {
-    "bonus_scale": 0.001, "estimator": "pooled", "policy_step": 1.0, "dual_step": 0.01,
+    "rho": RHO, "bonus_scale": 0.001, "estimator": "pooled", "policy_step": 1.0, "dual_step": 0.01,
 }  # fmt: skip
 SETTINGS: dict[str, dict[str, Any]] = {
-    "the paper's constants": {},
-    "small bonus": {"bonus_scale": 0.001},
-    "larger steps, pooled thresholds": TUNED,
-    "and a smaller threshold radius": TUNED | {"threshold_scale": 0.1},
-    "known threshold": TUNED | {"thresholds": [LIMIT]},
+    "the paper's constants": {"rho": RHO},
+    "small bonus": {"rho": RHO, "bonus_scale": 0.001},
+    "and larger steps, pooled thresholds": TUNED,
+    "and a tenth of the threshold radius": TUNED | {"threshold_scale": 0.1},
+    "instead, larger multipliers": TUNED | {"rho": 20.0, "dual_step": 0.1},
 }
 
 
@@ -74,7 +74,7 @@ def in_a_process(name: str, episodes: int) -> dict[str, Any]:
 def run(name: str, episodes: int) -> dict[str, Any]:
     """What is kept of a run; every array has one entry per recorded episode."""
     problem = ss.problems.make("icu-sepsis", horizon=HORIZON, limits={"fluid": LIMIT})
-    learner = ss.Spot(**problem.interface, episodes=episodes, rho=RHO, **SETTINGS[name])
+    learner = ss.Spot(**problem.interface, episodes=episodes, **SETTINGS[name])
     begin = time.process_time()
     learned = ss.learn(problem, learner, seed=0, track="grid")
     seconds = time.process_time() - begin

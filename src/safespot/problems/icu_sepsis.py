@@ -71,12 +71,13 @@ def make(horizon: int = 10, limits: Mapping[str, float] | Iterable[str] = ("flui
     H = as_count("horizon", horizon, least=1, error=InvalidOption)
     names = _names(limits)
     data = read()
+    goods = _goods(data)
     rewards = data.transitions[:, [SURVIVAL]].toarray().reshape(S, A)
     rewards[DEATH:] = 0.0
     cmdp = CMDP(
         data.transitions,
         rewards,
-        [_goods(data)[name] for name in names],
+        [goods[name] for name in names],
         np.zeros(len(names)),
         data.start,
         actions=data.actions,
