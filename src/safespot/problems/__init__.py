@@ -11,6 +11,7 @@ from ..signals import Problem
 
 _MODULES = {
     "bandit": "bandit",
+    "dosing": "dosing",
     "machine": "machine",
     "random": "random",
     "triage": "triage",
