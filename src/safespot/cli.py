@@ -135,12 +135,16 @@ def problems_command(
                 [[r["name"], *(r.get(k, "-") for k in "SAHm"), r["meaning"]] for r in rows],
             )
         return
+    import numpy as np
+
     from . import problems
     from .oracle import slater, solve
 
     cmdp = problems.make(name, **_parsed(option)).cmdp
     solution, safest = solve(cmdp), slater(cmdp)
-    free = solve(cmdp, constrained=False)
+    # Limits that every policy keeps: nothing of what is bounded is asked for.
+    nothing = cmdp.units.constraints.total_outside(np.zeros(cmdp.m), cmdp.H)
+    free = solve(cmdp.with_thresholds(nothing))
     about = {
         "name": name,
         **{k: getattr(cmdp, k) for k in "SAHm"},
@@ -154,7 +158,7 @@ def problems_command(
     if as_json:
         _print_json(about)
         return
-    print(problems.description(name).rstrip())
+    print(problems.story(name))
     print()
     print(f"S = {cmdp.S} states, A = {cmdp.A} actions, H = {cmdp.H} steps, m = {cmdp.m} limits")
     print(f"optimum {solution.value:.6g} within the limits, {free.value:.6g} without")
