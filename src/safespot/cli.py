@@ -1,7 +1,8 @@
 """The command `safespot`.
 
-Every subcommand answers in text for people or, with ``--json``, in one JSON document on standard output; progress goes to
-standard error. It ends with 0 for success, 2 for a wrong call or wrong input, 1 for a failure, 130 after Ctrl-C.
+Every subcommand answers in text for people or, with ``--json``, in one JSON document on standard output; progress
+goes to standard error. It ends with 0 for success, 2 for a wrong call or wrong input, 1 for a failure, 130 after
+Ctrl-C.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Sequence
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -117,7 +119,7 @@ def problems_command(
     option: Options = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the ready problems, or describe one with its optimum.
+    """List the ready problems, or describe one.
 
     \b
     Examples:
@@ -145,7 +147,7 @@ def problems_command(
     # Limits that every policy keeps: nothing of what is bounded is asked for.
     nothing = cmdp.units.constraints.total_outside(np.zeros(cmdp.m), cmdp.H)
     free = solve(cmdp.with_thresholds(nothing))
-    about = {
+    about: dict[str, Any] = {
         "name": name,
         **{k: getattr(cmdp, k) for k in "SAHm"},
         "optimum": solution.value,
@@ -163,19 +165,23 @@ def problems_command(
     print(f"S = {cmdp.S} states, A = {cmdp.A} actions, H = {cmdp.H} steps, m = {cmdp.m} limits")
     print(f"optimum {solution.value:.6g} within the limits, {free.value:.6g} without")
     _print_limits(about["limits"])
-    print(f"the safest policy keeps every limit with {safest.margin:.4g} to spare; rho = {safest.rho:.4g}")
+    print(
+        f"the safest policy keeps every limit with {safest.margin:.4g} to spare; rho = {safest.rho:.4g}"
+    )
 
 
 @app.command()
 def solve(
-    target: Annotated[str, typer.Argument(metavar="PROBLEM|FILE", help="A ready problem, or a file.")],
+    target: Annotated[
+        str, typer.Argument(metavar="PROBLEM|FILE", help="A ready problem, or a file.")
+    ],
     option: Options = None,
     policy: Annotated[
         Path | None, typer.Option(metavar="FILE.npy", help="Write the optimal policy [H,S,A].")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """The exact optimum of a problem, its multipliers and its certified gap.
+    """Solve a problem exactly: optimum, multipliers, gap.
 
     FILE is an .npz, .safetensors or .toml with the arguments of CMDP: transitions, rewards, constraints,
     thresholds, and what else they need.
@@ -196,7 +202,7 @@ def solve(
             np.save(policy, solution.policy)
         except OSError as problem:
             raise InvalidFile(f"cannot write {policy}: {problem.strerror}.") from None
-    about = {
+    about: dict[str, Any] = {
         "optimum": solution.value,
         "gap": solution.gap,
         "limits": _limits(cmdp, solution.constraints, solution.multipliers),
@@ -219,7 +225,9 @@ def run(
             "[default: pessimistic]",
         ),
     ] = None,
-    episodes: Annotated[str, typer.Option(metavar="N", help="How many; 200k and 1e6 are numbers.")] = "200k",
+    episodes: Annotated[
+        str, typer.Option(metavar="N", help="How many; 200k and 1e6 are numbers.")
+    ] = "200k",
     seeds: Annotated[int, typer.Option(min=1, help="How many independent repetitions.")] = 8,
     bonus_scale: Annotated[float, typer.Option(help="Of the bonus; 1 is the paper's.")] = 0.01,
     threshold_scale: Annotated[
@@ -228,20 +236,25 @@ def run(
     estimator: Annotated[str, typer.Option(help="representative or pooled.")] = "pooled",
     learner_option: Annotated[
         list[str] | None,
-        typer.Option("--learner-option", "-l", metavar="NAME=VALUE", help="Another option of the learner."),
+        typer.Option(
+            "--learner-option", "-l", metavar="NAME=VALUE", help="Another option of the learner."
+        ),
     ] = None,
     option: Options = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="STORE", help="The folder of the results.  [default: safespot-PROBLEM]")
+        Path | None,
+        typer.Option(
+            "--out", metavar="STORE", help="The folder of the results; by default safespot-PROBLEM."
+        ),
     ] = None,
     workers: Workers = None,
     as_json: AsJson = False,
 ) -> None:
-    """Learn a problem whose limits are unknown, beside the same learner that knows them.
+    """Learn a problem whose limits are unknown: the main job.
 
-    Each stance learns with every seed; so does a learner that is told the limits: what lies between them is what not
-    knowing the limits costs. Ends with a table and a report (STORE/report.html). Ctrl-C keeps what is done, and the same
-    command goes on.
+    Each stance learns with every seed; so does a learner that is told the limits: what lies between them is what
+    not knowing the limits costs. Ends with a table and a report (STORE/report.html). Ctrl-C keeps what is done, and
+    the same command goes on.
 
     \b
     Examples:
@@ -252,7 +265,9 @@ def run(
     from . import problems
 
     if problem not in problems.names():
-        raise UnknownName(f"there is no problem {problem!r}; there are {', '.join(problems.names())}.")
+        raise UnknownName(
+            f"there is no problem {problem!r}; there are {', '.join(problems.names())}."
+        )
     shared = {
         "rho": "slater",
         "bonus_scale": bonus_scale,
@@ -269,21 +284,31 @@ def run(
             {"name": "spot", "options": {**shared, "thresholds": "known"}},
         ],
     }
-    _sweep(spec, Path(f"safespot-{problem}") if out is None else out, as_json, workers=workers, page=True)
+    _sweep(
+        spec,
+        Path(f"safespot-{problem}") if out is None else out,
+        as_json,
+        workers=workers,
+        page=True,
+    )
 
 
 @app.command()
 def sweep(
-    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="What to run; see docs/experiments.md.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE.toml", help="What to run; see docs/experiments.md.")
+    ],
     out: Out,
-    engine: Annotated[EngineName, typer.Option(help="Processes of this machine, or a Dask cluster.")] = EngineName.local,
+    engine: Annotated[
+        EngineName, typer.Option(help="This machine's processes, or Dask.")
+    ] = EngineName.local,
     workers: Workers = None,
     scheduler: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Of a Dask scheduler, tcp://…")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Do all the runs that a TOML file describes and that are not in the store yet.
+    """Do the runs of a TOML file that are not in the store yet.
 
     \b
     Examples:
@@ -295,11 +320,17 @@ def sweep(
 
 @app.command()
 def report(
-    store: Annotated[Path, typer.Argument(metavar="STORE", help="A folder that run or sweep has filled.")],
-    figures: Annotated[Kind | None, typer.Option(help="Also figures for print, in STORE/figures.")] = None,
+    store: Annotated[
+        Path, typer.Argument(metavar="STORE", help="A folder that run or sweep has filled.")
+    ],
+    figures: Annotated[
+        Kind | None, typer.Option(help="Also figures for print, in STORE/figures.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make the report of a store: STORE/report.html, one file that needs no network.
+    """Make the report of a store.
+
+    STORE/report.html is one file that needs no network.
 
     \b
     Examples:
@@ -321,11 +352,13 @@ def report(
 
 @app.command()
 def bench(
-    only: Annotated[list[str] | None, typer.Option(metavar="SECTION", help="One section; may be repeated.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="SECTION", help="One section; may be repeated.")
+    ] = None,
     full: Annotated[bool, typer.Option(help="Also what takes many minutes.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure the speed beside other ways to do the same, in one run.
+    """Measure the speed beside other ways to do the same.
 
     \b
     Examples:
@@ -344,7 +377,12 @@ def bench(
         for row in benchmarks.measure(section, full=full)
     ]
     if as_json:
-        _print_json({"machine": benchmarks.machine(), "rows": [row.as_dict() for row in rows]})
+        _print_json(
+            {
+                "machine": benchmarks.machine(),
+                "rows": [asdict(row) | {"ratio": row.ratio} for row in rows],
+            }
+        )
     else:
         for row in rows:
             print(benchmarks.shown(row))
@@ -542,13 +580,13 @@ def _benchmarks() -> Any:
     import importlib
 
     try:
-        return importlib.import_module("safespot.benchmarks")
+        return importlib.import_module("safespot.benchmarks.sections")
     except ModuleNotFoundError:
         checkout = Path(__file__).parents[2]
         if not (checkout / "benchmarks" / "record.py").exists():
             raise SafespotError("this installation has no benchmarks; use a checkout.") from None
         sys.path.insert(0, str(checkout))
-        return importlib.import_module("benchmarks")
+        return importlib.import_module("benchmarks.sections")
 
 
 if __name__ == "__main__":

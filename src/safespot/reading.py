@@ -1,8 +1,8 @@
 """One's own model from a file: arrays in `.npz` or safetensors, or a TOML.
 
-The names in the file are the arguments of `CMDP`: transitions, rewards, constraints, thresholds, and start, senses, actions,
-reward_range, constraint_ranges and horizon where they are needed. What `CMDP.save` wrote is read too. Nothing in a file
-is ever executed.
+The names in the file are the arguments of `CMDP`: transitions, rewards, constraints, thresholds, and start, senses,
+actions, reward_range, constraint_ranges and horizon where they are needed. What `CMDP.save` wrote is read too.
+Nothing in a file is ever executed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,13 @@ def read_cmdp(path: str | Path) -> CMDP:
         return CMDP.load(path)
     try:
         content = readers[path.suffix](path)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, safetensors.SafetensorError) as problem:
+    except (
+        OSError,
+        ValueError,
+        EOFError,
+        zipfile.BadZipFile,
+        safetensors.SafetensorError,
+    ) as problem:
         raise InvalidFile(f"cannot read {path}: {problem}.") from None
     return CMDP(**_arguments(content, path))
 
