@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import learners, problems
+    from . import gym, learners, problems
     from .arrays import Episode
     from .cmdp import CMDP
     from .errors import (
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .oracle import Evaluation, Slater, Solution, evaluate, slater, solve
     from .signals import Bernoulli, Beta, Deterministic, Drift, Gaussian, Problem, Signals
     from .simulation import Streams, play, streams
+    from .tables import Ending, problem_from_table
     from .training import Run, learn
 
 __version__ = "0.1.0"
@@ -34,6 +35,7 @@ __all__ = [
     "Beta",
     "Deterministic",
     "Drift",
+    "Ending",
     "Episode",
     "Evaluation",
     "Gaussian",
@@ -54,9 +56,11 @@ __all__ = [
     "Streams",
     "UnknownName",
     "evaluate",
+    "gym",
     "learn",
     "learners",
     "play",
+    "problem_from_table",
     "problems",
     "slater",
     "solve",
@@ -76,6 +80,7 @@ _HOMES = {
     "oracle": ["Evaluation", "Slater", "Solution", "evaluate", "slater", "solve"],
     "signals": ["Bernoulli", "Beta", "Deterministic", "Drift", "Gaussian", "Problem", "Signals"],
     "simulation": ["Streams", "play", "streams"],
+    "tables": ["Ending", "problem_from_table"],
     "training": ["Run", "learn"],
 }  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
@@ -84,7 +89,7 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("learners", "problems"):
+    if name in ("gym", "learners", "problems"):
         return importlib.import_module(f".{name}", __name__)
     if name not in _HOME:
         raise AttributeError(f"module 'safespot' has no attribute {name!r}")
