@@ -113,7 +113,8 @@ def test_a_loop_over_steps_learns_what_learn_learns() -> None:
     env, rng = ProblemEnv(problem), ss.streams(5).actions
     for t in range(40):
         state, _ = env.reset(seed=5 if t == 0 else None)
-        states, steps, terminated = [state], [], False
+        states, terminated = [state], False
+        steps: list[tuple[Any, ...]] = []
         while not terminated:
             state, reward, terminated, _, info = env.step(ours.act(len(steps), state, rng))
             states.append(state)

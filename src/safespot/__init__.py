@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import gym, learners, problems
     from .arrays import Episode
+    from .blackbox import BlackBox, check_problem_env, env_interface
     from .cmdp import CMDP
+    from .env_training import learn_env
     from .errors import (
         Infeasible,
         InvalidEpisode,
@@ -33,6 +35,7 @@ __all__ = [
     "CMDP",
     "Bernoulli",
     "Beta",
+    "BlackBox",
     "Deterministic",
     "Drift",
     "Ending",
@@ -55,9 +58,12 @@ __all__ = [
     "SpotOptions",
     "Streams",
     "UnknownName",
+    "check_problem_env",
+    "env_interface",
     "evaluate",
     "gym",
     "learn",
+    "learn_env",
     "learners",
     "play",
     "problem_from_table",
@@ -71,7 +77,9 @@ __all__ = [
 # `import safespot` costs nothing.
 _HOMES = {
     "arrays": ["Episode"],
+    "blackbox": ["BlackBox", "check_problem_env", "env_interface"],
     "cmdp": ["CMDP"],
+    "env_training": ["learn_env"],
     "errors": [
         "Infeasible", "InvalidEpisode", "InvalidFile", "InvalidModel", "InvalidOption",
         "SafespotError", "SolverError", "UnknownName",

@@ -32,12 +32,25 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import problems
 from .arrays import Episode, as_count
+from .blackbox import BlackBox, Step
+from .discretisers import Discretiser, discretiser, warm_up
 from .errors import InvalidOption
 from .signals import Problem
 from .simulation import Streams, as_laws, draw_noise, empty_noise, pick, step_kernel, streams
 from .tables import Ending, Outcome, problem_from_table
 
-__all__ = ["Ending", "Outcome", "ProblemEnv", "play_vector", "problem_from_table"]
+__all__ = [
+    "BlackBox",
+    "Discretiser",
+    "Ending",
+    "Outcome",
+    "ProblemEnv",
+    "Step",
+    "discretiser",
+    "play_vector",
+    "problem_from_table",
+    "warm_up",
+]
 
 
 class ProblemEnv(gymnasium.Env[Any, Any]):
