@@ -127,6 +127,24 @@ def test_functions_see_the_step_as_the_environment_shows_it() -> None:
     assert [step[:5] for step in seen] == [(0, 1, 1, 0.0, False), (1, 1, 2, 1.0, True)]
 
 
+@pytest.mark.parametrize("sample", [0.25, [0.25], np.array([0.25])])
+def test_a_step_may_lack_a_threshold_sample(sample: Any) -> None:
+    box = ss.BlackBox(
+        Corridor(), horizon=3, thresholds=lambda step: sample if step.state == 0 else None
+    )
+    played = box.play(walk([0, 1, 0], 3), np.full(3, 0.5))
+    np.testing.assert_array_equal(played.thresholds.ravel(), [0.25, 0.25, np.nan])
+
+
+@pytest.mark.parametrize("wrong", [None, "much", [0.5, 0.5], np.nan])
+def test_a_step_without_its_constraints_is_an_error(wrong: Any) -> None:
+    box = ss.BlackBox(
+        Corridor(), horizon=2, constraints=lambda step: 0.5 if step.state == 0 else wrong
+    )
+    with pytest.raises(ss.InvalidEpisode, match="constraints"):
+        box.play(walk([1, 0], 3), np.full(2, 0.5))
+
+
 def test_a_time_limit_below_the_horizon_is_an_error() -> None:
     short = gymnasium.wrappers.TimeLimit(Corridor(), 2)
     with pytest.raises(ss.InvalidEpisode, match="time limit cut an episode off after 2 of 3"):

@@ -44,7 +44,7 @@ class Step(NamedTuple):
     info: Mapping[str, Any]
 
 
-Source = str | Callable[[Step], ArrayLike] | None
+Source = str | Callable[[Step], Any] | None
 Found = Callable[[Step, Any], Any]  # from a step and its sixth element
 
 
@@ -233,16 +233,19 @@ class BlackBox:
 
 def _rows(name: str, values: list[Any], after: Float, H: int) -> Float:
     """Signals ``[H,.]``: what the steps showed (None is no sample), and `after` in the steps that are left."""
-    rows = np.full((H, after.size), np.nan)
-    rows[len(values) :] = after
-    shown = [h for h, value in enumerate(values) if value is not None]
-    if shown:
-        given = as_floats(name, [values[h] for h in shown], error=InvalidEpisode)
-        if given.size != len(shown) * after.size:
+    n, m = len(values), after.size
+    rows = np.empty((H, m))
+    rows[n:] = after
+    try:
+        rows[:n] = np.reshape(values, (n, m))
+    except (TypeError, ValueError):  # samples are missing, or something is wrong
+        nothing = np.full(m, np.nan)
+        try:
+            rows[:n] = [nothing if value is None else np.reshape(value, m) for value in values]
+        except (TypeError, ValueError):
             raise InvalidEpisode(
-                f"{name} of a step are {values[shown[0]]!r}; expected {after.size} number(s)."
-            )
-        rows[shown] = given.reshape(len(shown), after.size)
+                f"{name} of a step must be {m} number(s); an episode showed {values!r}."
+            ) from None
     return rows
 
 
