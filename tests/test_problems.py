@@ -14,7 +14,8 @@ METHODS = pytest.mark.parametrize("method", ["lp", "columns"])
 
 
 def test_the_names() -> None:
-    assert ss.problems.names() == ["bandit", "machine", "random", "triage"]
+    names = ["bandit", "frozen-lake", "machine", "random", "taxi", "triage"]
+    assert ss.problems.names() == names
 
 
 @pytest.mark.parametrize("name", ss.problems.names())
@@ -199,6 +200,6 @@ def test_a_budget_outside_its_range_is_refused(budget: Any) -> None:
 def test_an_unknown_problem_is_refused_and_the_known_ones_are_named() -> None:
     with pytest.raises(ss.UnknownName) as caught:
         ss.problems.make("icu")
-    assert (
-        str(caught.value) == "there is no problem 'icu'; there are bandit, machine, random, triage."
+    assert str(caught.value) == (
+        "there is no problem 'icu'; there are bandit, frozen-lake, machine, random, taxi, triage."
     )

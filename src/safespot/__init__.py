@@ -7,9 +7,11 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import learners, problems
+    from . import gym, learners, problems
     from .arrays import Episode
+    from .blackbox import BlackBox, check_problem_env, env_interface
     from .cmdp import CMDP
+    from .env_training import learn_env
     from .errors import (
         Infeasible,
         InvalidEpisode,
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from .oracle import Evaluation, Slater, Solution, evaluate, slater, solve
     from .signals import Bernoulli, Beta, Deterministic, Drift, Gaussian, Problem, Signals
     from .simulation import Streams, play, streams
+    from .tables import Ending, problem_from_table
     from .training import Run, learn
 
 __version__ = "0.1.0"
@@ -32,8 +35,10 @@ __all__ = [
     "CMDP",
     "Bernoulli",
     "Beta",
+    "BlackBox",
     "Deterministic",
     "Drift",
+    "Ending",
     "Episode",
     "Evaluation",
     "Gaussian",
@@ -53,10 +58,15 @@ __all__ = [
     "SpotOptions",
     "Streams",
     "UnknownName",
+    "check_problem_env",
+    "env_interface",
     "evaluate",
+    "gym",
     "learn",
+    "learn_env",
     "learners",
     "play",
+    "problem_from_table",
     "problems",
     "slater",
     "solve",
@@ -67,7 +77,9 @@ __all__ = [
 # `import safespot` costs nothing.
 _HOMES = {
     "arrays": ["Episode"],
+    "blackbox": ["BlackBox", "check_problem_env", "env_interface"],
     "cmdp": ["CMDP"],
+    "env_training": ["learn_env"],
     "errors": [
         "Infeasible", "InvalidEpisode", "InvalidFile", "InvalidModel", "InvalidOption",
         "SafespotError", "SolverError", "UnknownName",
@@ -76,6 +88,7 @@ _HOMES = {
     "oracle": ["Evaluation", "Slater", "Solution", "evaluate", "slater", "solve"],
     "signals": ["Bernoulli", "Beta", "Deterministic", "Drift", "Gaussian", "Problem", "Signals"],
     "simulation": ["Streams", "play", "streams"],
+    "tables": ["Ending", "problem_from_table"],
     "training": ["Run", "learn"],
 }  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
@@ -84,7 +97,7 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("learners", "problems"):
+    if name in ("gym", "learners", "problems"):
         return importlib.import_module(f".{name}", __name__)
     if name not in _HOME:
         raise AttributeError(f"module 'safespot' has no attribute {name!r}")

@@ -142,7 +142,7 @@ def learn(
             f"learn takes a Problem and a learner, got {type(problem).__name__} and "
             f"{type(learner).__name__}."
         )
-    total = _episodes(learner, episodes)
+    total = check_episodes(learner, episodes)
     if track not in ("every", "grid"):
         raise InvalidOption(f"track must be 'every' or 'grid', got {track!r}.")
     _check_fit(problem, learner)
@@ -369,7 +369,8 @@ def streams_at(problem: Problem, seed: int, episode: int) -> Streams:
     return made
 
 
-def _episodes(learner: Spot, episodes: int | None) -> int:
+def check_episodes(learner: Spot, episodes: int | None) -> int:
+    """How many episodes to play: those asked for, or what remains of T."""
     planned = learner.options.episodes
     remaining = None if planned is None else planned - learner.episode + 1
     if episodes is None:

@@ -11,8 +11,10 @@ from ..signals import Problem
 
 _MODULES = {
     "bandit": "bandit",
+    "frozen-lake": "frozen_lake",
     "machine": "machine",
     "random": "random",
+    "taxi": "taxi",
     "triage": "triage",
 }
 
