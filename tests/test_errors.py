@@ -15,6 +15,7 @@ KINDS: dict[type[Exception], type[Exception]] = {
     ss.InvalidEpisode: ValueError,
     ss.InvalidFile: ValueError,
     ss.UnknownName: KeyError,
+    ss.MissingPackage: ImportError,
     ss.Infeasible: ValueError,
     ss.SolverError: RuntimeError,
 }

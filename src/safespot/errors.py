@@ -34,6 +34,10 @@ class UnknownName(SafespotError, KeyError):
         return str(self.args[0]) if self.args else ""
 
 
+class MissingPackage(SafespotError, ImportError):
+    """An optional package that is needed and not installed; the message says how to install it."""
+
+
 class Infeasible(SafespotError, ValueError):
     """No policy keeps every limit.
 

@@ -4,35 +4,52 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from types import ModuleType
 from typing import Any
 
 from ..errors import InvalidOption, UnknownName
 from ..signals import Problem
 
-_MODULES = {
-    "bandit": "bandit",
-    "frozen-lake": "frozen_lake",
-    "machine": "machine",
-    "random": "random",
-    "taxi": "taxi",
-    "triage": "triage",
-}
+# A hyphen in a name is an underscore in its module's.
+_NAMES = (
+    "bandit",
+    "factored",
+    "frozen-lake",
+    "grid",
+    "icu-sepsis",
+    "inventory",
+    "machine",
+    "media",
+    "queue",
+    "random",
+    "taxi",
+    "triage",
+)
 
 
 def names() -> list[str]:
     """The names that `make` takes."""
-    return sorted(_MODULES)
+    return sorted(_NAMES)
+
+
+def describe(name: str) -> str:
+    """What a problem is about, in one line."""
+    return (_module(name).__doc__ or "").partition("\n")[0]
 
 
 def make(name: str, **options: Any) -> Problem:
     """The problem of that name; its options are the arguments of ``problems.<name>.make``."""
-    if not isinstance(name, str) or name not in _MODULES:
-        raise UnknownName(f"there is no problem {name!r}; there are {', '.join(names())}.")
-    build = importlib.import_module(f".{_MODULES[name]}", __name__).make
+    build = _module(name).make
     try:
         inspect.signature(build).bind(**options)
     except TypeError as problem:
-        takes = ", ".join(inspect.signature(build).parameters)
+        takes = ", ".join(inspect.signature(build).parameters) or "no options"
         raise InvalidOption(f"problem {name!r}: {problem}. It takes: {takes}.") from None
     made: Problem = build(**options)
     return made
+
+
+def _module(name: str) -> ModuleType:
+    if not isinstance(name, str) or name not in _NAMES:
+        raise UnknownName(f"there is no problem {name!r}; there are {', '.join(names())}.")
+    return importlib.import_module(f".{name.replace('-', '_')}", __name__)
