@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import learners, problems
+    from . import experiments, learners, problems
     from .arrays import Episode
     from .cmdp import CMDP
     from .errors import (
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         SolverError,
         UnknownName,
     )
+    from .experiments import Store, sweep
     from .learners import Spot, SpotOptions
     from .metrics import Run
     from .oracle import Evaluation, Slater, Solution, evaluate, slater, solve
@@ -52,9 +53,11 @@ __all__ = [
     "SolverError",
     "Spot",
     "SpotOptions",
+    "Store",
     "Streams",
     "UnknownName",
     "evaluate",
+    "experiments",
     "learn",
     "learners",
     "play",
@@ -62,6 +65,7 @@ __all__ = [
     "slater",
     "solve",
     "streams",
+    "sweep",
 ]
 
 # Where each public name lives; a module is imported when one of its names is first used, so that
@@ -73,6 +77,7 @@ _HOMES = {
         "Infeasible", "InvalidEpisode", "InvalidFile", "InvalidModel", "InvalidOption",
         "SafespotError", "SolverError", "UnknownName",
     ],
+    "experiments": ["Store", "sweep"],
     "learners": ["Spot", "SpotOptions"],
     "metrics": ["Run"],
     "oracle": ["Evaluation", "Slater", "Solution", "evaluate", "slater", "solve"],
@@ -86,7 +91,7 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("learners", "problems"):
+    if name in ("experiments", "learners", "problems"):
         return importlib.import_module(f".{name}", __name__)
     if name not in _HOME:
         raise AttributeError(f"module 'safespot' has no attribute {name!r}")

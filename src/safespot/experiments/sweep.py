@@ -17,7 +17,7 @@ import os
 from collections import deque
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import Empty
 from typing import Any
@@ -260,7 +260,7 @@ def _check(runs: Iterable[RunSpec]) -> None:
     wrong: dict[str, None] = {}
     seen = set()
     for run in runs:
-        kind = run.model_copy(update={"seed": 0}).id
+        kind = replace(run, seed=0).id
         if kind in seen:
             continue
         seen.add(kind)
@@ -276,7 +276,7 @@ def _warm(runs: Iterable[RunSpec]) -> None:
     """Compile what the runs need, once, before every worker would."""
     kinds = {(run.problem, run.learner): run for run in runs}
     for run in kinds.values():
-        fresh(run.model_copy(update={"episodes": 1})).advance()
+        fresh(replace(run, episodes=1)).advance()
 
 
 def _processors() -> int:
