@@ -74,7 +74,7 @@ def test_the_stamp_knows_every_source_below_and_the_check_of_bounds(
         assert stamp() != before
         source.write_text(text)
         assert stamp() == before
-    above = package / "experiments" / "sweep.py"  # no kernel depends on it
+    above = package / "experiments" / "sweeping.py"  # no kernel depends on it
     above.write_text(above.read_text() + "#\n")
     assert stamp() == before
     monkeypatch.setattr(numba.config, "BOUNDSCHECK", not numba.config.BOUNDSCHECK)

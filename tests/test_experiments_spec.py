@@ -14,7 +14,14 @@ import pytest
 
 import safespot as ss
 from safespot.experiments import as_spec, read_spec
-from safespot.experiments.spec import LawSpec, SignalsSpec
+from safespot.experiments.spec import (
+    DriftSpec,
+    LawSpec,
+    LearnerSpec,
+    ProblemSpec,
+    SignalsSpec,
+    Spec,
+)
 from safespot.experiments.work import make_learner, setting_of
 from tests.sweeping import TINY, tiny
 
@@ -192,3 +199,16 @@ def test_examples_are_sweeps_whose_learners_can_be_made(path: Path) -> None:
 
 def test_there_are_examples() -> None:
     assert {path.stem for path in EXAMPLES} >= {"tradeoff", "drift", "known-thresholds"}
+
+
+def test_the_page_describes_a_sweep_and_every_key_of_it(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[1] / "docs" / "experiments.md").read_text()
+    (text,) = re.findall(r"```toml\n(.*?)```", page, re.S)
+    (tmp_path / "sweep.toml").write_text(text)
+    assert len(read_spec(tmp_path / "sweep.toml").runs()) == 2 * (3 + 1) * 8
+    for model, prefix in ((Spec, ""), (ProblemSpec, "problem."), (LearnerSpec, "learners.")):
+        for name in model.model_fields:
+            if name not in ("problem", "learners"):
+                assert f"`{prefix}{name}`" in page, name
+    for name in (*SignalsSpec.model_fields, *LawSpec.model_fields, *DriftSpec.model_fields):
+        assert f"`{name}`" in page, name

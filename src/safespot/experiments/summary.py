@@ -16,6 +16,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..arrays import Float, Int
 from ..errors import InvalidOption
@@ -155,7 +156,7 @@ def estimate(values: Sequence[float], *, confidence: float = 0.95) -> Estimate:
     return Estimate(float(sample.mean()), float(interval.low), float(interval.high), n)
 
 
-def exponent(episodes: Int, values: Float) -> float:
+def exponent(episodes: Int, values: NDArray[np.floating[Any]]) -> float:
     """The slope of log(values) over log(episodes) in the last decade; NaN where they are not all positive.
 
     Points are taken evenly in log(episode), so that a run recorded at every episode counts its last ones no more than

@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 
 BATCH_SECONDS = 0.25  # of work that a batch of tiny runs takes, about
 BATCH_RUNS = 64
+PATIENCE = 20  # workers that may die one after the other
 LOOK_SECONDS = 0.2  # how often to look what other sweeps have left
 
 
@@ -122,6 +123,7 @@ class _Sweeping:
         self.back: list[Outcome] = []  # come back, not yet being written
         self.writing: Future[list[str]] | None = None
         self.failed: dict[str, str] = {}
+        self.deaths = 0  # of workers since one has finished a run
         self.episodes = {run.id: run.episodes for run in todo}
         self.speeds: dict[tuple[str, str], float] = {}  # seconds an episode
         self.writer = ThreadPoolExecutor(1)
@@ -212,6 +214,7 @@ class _Sweeping:
             for note in outcome.provenance["notes"]:
                 self.shown.note(note)
                 log.warning("%s", note)
+            self.deaths = 0
             self.speeds[run.setting, run.learner] = outcome.seconds / run.episodes
             self.back.append(outcome)
 
