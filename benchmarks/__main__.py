@@ -6,12 +6,13 @@ import argparse
 import sys
 from dataclasses import replace
 
-from . import growth, oracle, processes, training
+from . import growth, oracle, processes, sweeps, training
 from .record import Benchmark, keep, shown
 
 SECTIONS: dict[str, tuple[Benchmark, ...]] = {
     "oracle": oracle.BENCHMARKS,
     "training": training.BENCHMARKS + growth.BENCHMARKS + processes.BENCHMARKS,
+    "sweeps": sweeps.BENCHMARKS,
 }
 
 
