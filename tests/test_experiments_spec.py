@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,14 @@ import pytest
 
 import safespot as ss
 from safespot.experiments import as_spec, read_spec
-from safespot.experiments.spec import RunSpec
+from safespot.experiments.spec import (
+    DriftSpec,
+    LawSpec,
+    LearnerSpec,
+    ProblemSpec,
+    SignalsSpec,
+    Spec,
+)
 from safespot.experiments.work import make_learner, setting_of
 from tests.sweeping import TINY, tiny
 
@@ -80,14 +88,13 @@ def test_an_id_is_readable_and_depends_on_the_content_alone() -> None:
         {"episodes": 61}, {"seed": 7}, {"record": "all"}, {"track": "grid"}, {"anytime": True},
         {"problem_options": {"states": 3, "actions": 2, "horizon": 3, "seed": 0}},
         {"learner_options": {"rho": "slater", "bonus_scale": 0.02, "stance": 0.0}},
-        {"signals": {"rewards": {"law": "gaussian"}}},
+        {"signals": SignalsSpec(rewards=LawSpec(law="gaussian"))}, {"problem": "randon"}, {"learner": "spit"},
     ],
     ids=str,
 )  # fmt: skip
 def test_every_part_of_the_content_counts(change: dict[str, Any]) -> None:
     (run, *_) = tiny()
-    other = RunSpec.model_validate({**run.model_dump(), **change})
-    assert other.id != run.id
+    assert replace(run, **change).id != run.id
 
 
 def test_one_number_has_one_spelling_and_a_repeated_run_is_one() -> None:
@@ -192,3 +199,16 @@ def test_examples_are_sweeps_whose_learners_can_be_made(path: Path) -> None:
 
 def test_there_are_examples() -> None:
     assert {path.stem for path in EXAMPLES} >= {"tradeoff", "drift", "known-thresholds"}
+
+
+def test_the_page_describes_a_sweep_and_every_key_of_it(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[1] / "docs" / "experiments.md").read_text()
+    (text,) = re.findall(r"```toml\n(.*?)```", page, re.S)
+    (tmp_path / "sweep.toml").write_text(text)
+    assert len(read_spec(tmp_path / "sweep.toml").runs()) == 2 * (3 + 1) * 8
+    for model, prefix in ((Spec, ""), (ProblemSpec, "problem."), (LearnerSpec, "learners.")):
+        for name in model.model_fields:
+            if name not in ("problem", "learners"):
+                assert f"`{prefix}{name}`" in page, name
+    for name in (*SignalsSpec.model_fields, *LawSpec.model_fields, *DriftSpec.model_fields):
+        assert f"`{name}`" in page, name

@@ -20,7 +20,7 @@ import safespot as ss
 from safespot import files
 from safespot.experiments import Store, sweep, work
 from safespot.experiments.progress import Bars, Lines, Progress, duration
-from safespot.experiments.sweep import _Sweeping
+from safespot.experiments.sweeping import _Sweeping
 from tests.sweeping import TINY, Heard, Inline, contents, leftovers, sweep_inline, tiny
 
 ROOT = Path(__file__).parents[1]
@@ -223,6 +223,20 @@ def test_the_guilty_run_fails_and_no_other(tmp_path: Path) -> None:
     assert len(with_it) == 2
     assert len(with_it[0]) > 1  # tiny runs travel together
     assert with_it[1] == [guilty]
+
+
+def test_workers_that_all_die_end_the_sweep(tmp_path: Path) -> None:
+    class Plague(Deadly):
+        def submit(self, batch: Any) -> None:
+            self.run = batch.runs[0].id
+            super().submit(batch)
+
+    runs, store = tiny(seeds=40), Store.create(tmp_path / "store")
+    sweeping = _Sweeping(store, Plague(store, ""), Progress(), runs)
+    with pytest.raises(ss.SafespotError, match="21 workers died one after the other"):
+        sweeping.until_done()
+    sweeping.end()
+    assert leftovers(store.path) == []
 
 
 def test_a_run_that_cannot_be_done_fails_alone(

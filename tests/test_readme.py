@@ -1,4 +1,4 @@
-"""Every Python example of the README runs, in order, as a reader would type it."""
+"""Every Python example of the README and of the how-to pages runs, in order, as a reader would type it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import Any
 
 import pytest
 
-README = Path(__file__).parents[1] / "README.md"
+ROOT = Path(__file__).parents[1]
 
 
-def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = README.read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", ["README.md", "docs/gymnasium.md"])
+def test_the_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
     blocks = list(re.finditer(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
-    assert blocks, "the README shows no Python at all"
+    assert blocks, "the page shows no Python at all"
     assert len(blocks) == len(re.findall(r"```\s*(?:python|py)\b", text)), "a block is not closed"
     monkeypatch.chdir(tmp_path)  # what an example writes goes there
     names: dict[str, Any] = {"__name__": "__main__"}
     for block in blocks:
-        # Blank lines in front make a traceback show the README's own line numbers.
+        # Blank lines in front make a traceback show the page's own line numbers.
         before = "\n" * text.count("\n", 0, block.start(1))
-        exec(compile(before + block.group(1), str(README), "exec"), names)
+        exec(compile(before + block.group(1), page, "exec"), names)

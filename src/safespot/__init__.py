@@ -7,9 +7,11 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import learners, problems
+    from . import experiments, gym, learners, problems
     from .arrays import Episode
+    from .blackbox import BlackBox, check_problem_env, env_interface
     from .cmdp import CMDP
+    from .env_training import learn_env
     from .errors import (
         Infeasible,
         InvalidEpisode,
@@ -21,11 +23,13 @@ if TYPE_CHECKING:
         SolverError,
         UnknownName,
     )
+    from .experiments import Store, sweep
     from .learners import Spot, SpotOptions
     from .metrics import Run
     from .oracle import Evaluation, Slater, Solution, evaluate, slater, solve
     from .signals import Bernoulli, Beta, Deterministic, Drift, Gaussian, Problem, Signals
     from .simulation import Streams, play, streams
+    from .tables import Ending, problem_from_table
     from .training import learn
 
 __version__ = "0.1.0"
@@ -34,8 +38,10 @@ __all__ = [
     "CMDP",
     "Bernoulli",
     "Beta",
+    "BlackBox",
     "Deterministic",
     "Drift",
+    "Ending",
     "Episode",
     "Evaluation",
     "Gaussian",
@@ -54,32 +60,44 @@ __all__ = [
     "SolverError",
     "Spot",
     "SpotOptions",
+    "Store",
     "Streams",
     "UnknownName",
+    "check_problem_env",
+    "env_interface",
     "evaluate",
+    "experiments",
+    "gym",
     "learn",
+    "learn_env",
     "learners",
     "play",
+    "problem_from_table",
     "problems",
     "slater",
     "solve",
     "streams",
+    "sweep",
 ]
 
 # Where each public name lives; a module is imported when one of its names is first used, so that
 # `import safespot` costs nothing.
 _HOMES = {
     "arrays": ["Episode"],
+    "blackbox": ["BlackBox", "check_problem_env", "env_interface"],
     "cmdp": ["CMDP"],
+    "env_training": ["learn_env"],
     "errors": [
         "Infeasible", "InvalidEpisode", "InvalidFile", "InvalidModel", "InvalidOption",
         "MissingPackage", "SafespotError", "SolverError", "UnknownName",
     ],
+    "experiments": ["Store", "sweep"],
     "learners": ["Spot", "SpotOptions"],
     "metrics": ["Run"],
     "oracle": ["Evaluation", "Slater", "Solution", "evaluate", "slater", "solve"],
     "signals": ["Bernoulli", "Beta", "Deterministic", "Drift", "Gaussian", "Problem", "Signals"],
     "simulation": ["Streams", "play", "streams"],
+    "tables": ["Ending", "problem_from_table"],
     "training": ["learn"],
 }  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
@@ -88,7 +106,7 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("learners", "problems"):
+    if name in ("experiments", "gym", "learners", "problems"):
         return importlib.import_module(f".{name}", __name__)
     if name not in _HOME:
         raise AttributeError(f"module 'safespot' has no attribute {name!r}")

@@ -151,6 +151,9 @@ class Problem:
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Problem is frozen; make a new one with another `{name}`.")
 
+    def __deepcopy__(self, memo: object) -> Problem:
+        return self  # frozen, and large: Gymnasium copies what environments are made of
+
     @property
     def interface(self) -> dict[str, Any]:
         """All that a learner may know, as the arguments of a learner."""

@@ -162,28 +162,43 @@ def play_kernel(
 ) -> None:
     """Episode n of `luck` under `pi`, written into the last five arrays, in inside units."""
     H, _, A = pi.shape
-    m = alpha.shape[0]
-    steps = model.payoffs.shape[1]
     s = pick(model.start, luck.start[n])
     for h in range(H):
         states[h] = s
-        a = pick(pi[h, s], luck.actions[n, h])
-        actions[h] = a
-        row = s * A + a
-        k = h if steps > 1 else 0
-        rewards[h] = signal(
-            laws.codes[0], laws.parameters[0], model.payoffs[0, k, row], luck.rewards[n, h]
+        actions[h] = pick(pi[h, s], luck.actions[n, h])
+        s = step_kernel(
+            model, alpha, laws, luck, n, h, s * A + actions[h], rewards, constraints, thresholds
         )
-        for i in range(m):
-            constraints[h, i] = signal(
-                laws.codes[1], laws.parameters[1],
-                model.payoffs[1 + i, k, row], luck.constraints[n, h, i],
-            )  # fmt: skip
-            thresholds[h, i] = signal(
-                laws.codes[2], laws.parameters[2], alpha[i, h], luck.thresholds[n, h, i]
-            )
-        s = successor(model.P, h, row, luck.transitions[n, h])
     states[H] = s
+
+
+@inner
+def step_kernel(
+    model: Model,
+    alpha: Float,
+    laws: Laws,
+    luck: Noise,
+    n: int,
+    h: int,
+    row: int,
+    rewards: Float,
+    constraints: Float,
+    thresholds: Float,
+) -> int:
+    """The pair `row` = s*A + a at step h of episode n: its signals, written at h, and the next state."""
+    k = h if model.payoffs.shape[1] > 1 else 0
+    rewards[h] = signal(
+        laws.codes[0], laws.parameters[0], model.payoffs[0, k, row], luck.rewards[n, h]
+    )
+    for i in range(alpha.shape[0]):
+        constraints[h, i] = signal(
+            laws.codes[1], laws.parameters[1],
+            model.payoffs[1 + i, k, row], luck.constraints[n, h, i],
+        )  # fmt: skip
+        thresholds[h, i] = signal(
+            laws.codes[2], laws.parameters[2], alpha[i, h], luck.thresholds[n, h, i]
+        )
+    return successor(model.P, h, row, luck.transitions[n, h])
 
 
 @inner

@@ -142,7 +142,7 @@ class Training:
         track: str = "every",
         optima: Optima | None = None,
     ) -> None:
-        total = _episodes(learner, episodes)
+        total = check_episodes(learner, episodes)
         if track not in ("every", "grid"):
             raise InvalidOption(f"track must be 'every' or 'grid', got {track!r}.")
         _check_fit(problem, learner)
@@ -342,7 +342,8 @@ def there_and_back(x: float, offset: float, scale: float) -> float:
     return min(max(((offset + scale * x) - offset) / scale, 0.0), 1.0)
 
 
-def _episodes(learner: Spot, episodes: int | None) -> int:
+def check_episodes(learner: Spot, episodes: int | None) -> int:
+    """How many episodes to play: those asked for, or what remains of T."""
     planned = learner.options.episodes
     remaining = None if planned is None else planned - learner.episode + 1
     if episodes is None:

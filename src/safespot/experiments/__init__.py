@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from .spec import RunSpec, Spec, as_spec, read_spec
 from .store import Store
-from .sweep import Swept, sweep
+from .sweeping import Swept, sweep
 
 __all__ = ["RunSpec", "Spec", "Store", "Swept", "as_spec", "read_spec", "sweep"]

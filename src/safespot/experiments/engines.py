@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import multiprocessing
 import os
 import secrets
 import signal
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -98,8 +100,12 @@ class LocalEngine:
     def submit(self, batch: Batch) -> None:
         """Have an idle process do it, or a new one where one has died."""
         worker = self.idle.pop() if self.idle else self._worker()
+        try:
+            future = worker.pool.submit(_local_work, batch.runs, self.store)
+        except BrokenProcessPool:  # it died while it was idle
+            worker = self._worker()
+            future = worker.pool.submit(_local_work, batch.runs, self.store)
         self.busy[batch] = worker
-        future = worker.pool.submit(_local_work, batch.runs, self.store)
         future.add_done_callback(lambda done: self._ended(batch, done))
 
     def _ended(self, batch: Batch, future: Future[list[Outcome | Failure]]) -> None:
@@ -221,12 +227,15 @@ class DaskEngine:
             ) from None
         self.client.subscribe_topic(self.topic, lambda event: self.events.put(Told(*event[1])))
         self.futures: dict[Batch, Any] = {}
+        self.threads, self.asked = 1, -math.inf
 
     @property
     def slots(self) -> int:
-        """As many as there are threads; workers may come and go."""
-        threads: dict[str, int] = self.client.nthreads()
-        return max(1, sum(threads.values()))
+        """As many as there are threads. Workers may come and go, but to ask takes a while."""
+        if time.monotonic() - self.asked > 1.0:
+            self.threads = max(1, sum(self.client.nthreads().values()))
+            self.asked = time.monotonic()
+        return self.threads
 
     def submit(self, batch: Batch) -> None:
         """Have some worker do it."""

@@ -94,7 +94,7 @@ class Encoder:
             for which, name in enumerate(runs):
                 self.duckdb.execute(
                     f"copy (select '{name}' as run, * exclude which from runs where which = {which}) "
-                    f"to '{_quoted(path)}' (format parquet, compression zstd)"
+                    f"to '{_quoted(path)}' (format parquet, compression snappy, use_tmp_file false)"
                 )
                 encoded[name] = path.read_bytes()
         except (duckdb.Error, OSError) as problem:

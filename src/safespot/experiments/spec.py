@@ -15,6 +15,8 @@ import json
 import math
 import tomllib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -121,36 +123,40 @@ class LearnerSpec(_Record):
     grid: dict[str, Choices] = {}
 
 
-class RunSpec(_Record):
+@dataclass(frozen=True)
+class RunSpec:
     """One run: all that its results depend on."""
 
-    problem: Name
+    problem: str
     problem_options: Options
     signals: SignalsSpec
-    learner: Name
+    learner: str
     learner_options: Options
     anytime: bool
-    episodes: Count
-    seed: Seed
-    record: Literal["log", "all"] | Count
-    track: Literal["every", "grid"]
+    episodes: int
+    seed: int
+    record: str | int
+    track: str
 
-    @property
+    @cached_property
     def content(self) -> dict[str, Any]:
         """What the id is made from, ready for JSON; what was left out is left out."""
-        return {"format": FORMAT, **self.model_dump(exclude_none=True)}
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {"format": FORMAT, **parts, "signals": self.signals.model_dump(exclude_none=True)}
 
-    @property
+    @cached_property
     def id(self) -> str:
         """A readable name and a hash of the content."""
-        digest = _digest(self.content)
+        text = _text(_canonical(self.content))
+        digest = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
         return f"{self.problem}-{self.learner}-{self.episodes}-seed{self.seed}-{digest}"
 
-    @property
+    @cached_property
     def setting(self) -> str:
         """The problem's part of the content: runs with the same one share its optimum."""
-        content = self.model_dump(include={"problem", "problem_options", "signals"})
-        return json.dumps(content, sort_keys=True)
+        return _text(
+            {name: self.content[name] for name in ("problem", "problem_options", "signals")}
+        )
 
 
 class Spec(_Record):
@@ -234,9 +240,8 @@ def _combinations(options: Options, grid: Mapping[str, list[Any]]) -> Iterator[O
         yield {**options, **dict(zip(grid, values, strict=True))}
 
 
-def _digest(content: Any) -> str:
-    text = json.dumps(_canonical(content), sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+def _text(content: Any) -> str:
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def _canonical(value: Any) -> Any:

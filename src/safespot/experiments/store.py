@@ -111,11 +111,11 @@ class Store:
         if not self.finished():
             raise InvalidFile(f"{self.path} has no finished run yet.")
         try:
-            answer = self._connect().sql(sql, params=list(parameters or []))
+            answer = self._connect().sql(sql, params=parameters)
         except duckdb.Error as problem:
             raise SafespotError(f"DuckDB cannot answer that: {problem}") from None
         if answer is None:
-            raise SafespotError("a query must be a select; the store is not changed by one.")
+            raise SafespotError("that is no question.")
         return answer
 
     def frame(self) -> pandas.DataFrame:

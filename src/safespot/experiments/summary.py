@@ -16,6 +16,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..arrays import Float, Int
 from ..errors import InvalidOption
@@ -238,11 +239,11 @@ def estimate(values: Sequence[float], *, confidence: float = 0.95) -> Estimate:
     n = len(sample)
     if n == 0:
         return Estimate(math.nan, math.nan, math.nan, 0)
-    mean = float(sample.mean())
     if n == 1:
-        return Estimate(mean, math.nan, math.nan, 1)
+        return Estimate(float(sample[0]), math.nan, math.nan, 1)
     if np.ptp(sample) == 0.0:
-        return Estimate(mean, mean, mean, n)
+        same = float(sample[0])
+        return Estimate(same, same, same, n)
     # The same resamples every time: a report does not change when it is made again.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of BCa where too few seeds make it degenerate
@@ -250,10 +251,10 @@ def estimate(values: Sequence[float], *, confidence: float = 0.95) -> Estimate:
             (sample,), np.mean, confidence_level=confidence, n_resamples=RESAMPLES,
             method="BCa", vectorized=True, random_state=np.random.default_rng(0),
         ).confidence_interval  # fmt: skip
-    return Estimate(mean, float(interval.low), float(interval.high), n)
+    return Estimate(float(sample.mean()), float(interval.low), float(interval.high), n)
 
 
-def exponent(episodes: Int, values: Float) -> float:
+def exponent(episodes: Int, values: NDArray[np.floating[Any]]) -> float:
     """The slope of log(values) over log(episodes) in the last decade; NaN where they are not all positive.
 
     Points are taken evenly in log(episode), so that a run recorded at every episode counts its last ones no more than

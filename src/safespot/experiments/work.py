@@ -80,8 +80,11 @@ def perform(run: RunSpec, store: Path | None, report: Report) -> Outcome:
     training, notes = begin(run, checkpoint)
     resumed = training.learner.episode - 1
     saved = told = time.monotonic()
+    spent = 0.0
     while training.remaining:
+        before = time.thread_time()
         training.advance()
+        spent += time.thread_time() - before
         now = time.monotonic()
         if now - told >= REPORT_SECONDS:
             told, stop = now, not report(name, training.learner.episode - 1)
@@ -107,6 +110,7 @@ def perform(run: RunSpec, store: Path | None, report: Report) -> Outcome:
             **here(),
             "began": began.isoformat(timespec="milliseconds"),
             "ended": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "processor_seconds": spent,
             "resumed_after": resumed,
             "notes": notes,
         },

@@ -15,6 +15,7 @@ _NAMES = (
     "bandit",
     "dosing",
     "factored",
+    "frozen-lake",
     "grid",
     "icu-sepsis",
     "inventory",
@@ -22,6 +23,7 @@ _NAMES = (
     "media",
     "queue",
     "random",
+    "taxi",
     "triage",
 )
 

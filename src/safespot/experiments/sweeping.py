@@ -17,7 +17,7 @@ import os
 from collections import deque
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import Empty
 from typing import Any
@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 
 BATCH_SECONDS = 0.25  # of work that a batch of tiny runs takes, about
 BATCH_RUNS = 64
+PATIENCE = 20  # workers that may die one after the other
 LOOK_SECONDS = 0.2  # how often to look what other sweeps have left
 
 
@@ -122,6 +123,7 @@ class _Sweeping:
         self.back: list[Outcome] = []  # come back, not yet being written
         self.writing: Future[list[str]] | None = None
         self.failed: dict[str, str] = {}
+        self.deaths = 0  # of workers since one has finished a run
         self.episodes = {run.id: run.episodes for run in todo}
         self.speeds: dict[tuple[str, str], float] = {}  # seconds an episode
         self.writer = ThreadPoolExecutor(1)
@@ -212,6 +214,7 @@ class _Sweeping:
             for note in outcome.provenance["notes"]:
                 self.shown.note(note)
                 log.warning("%s", note)
+            self.deaths = 0
             self.speeds[run.setting, run.learner] = outcome.seconds / run.episodes
             self.back.append(outcome)
 
@@ -260,7 +263,7 @@ def _check(runs: Iterable[RunSpec]) -> None:
     wrong: dict[str, None] = {}
     seen = set()
     for run in runs:
-        kind = run.model_copy(update={"seed": 0}).id
+        kind = replace(run, seed=0).id
         if kind in seen:
             continue
         seen.add(kind)
@@ -276,7 +279,7 @@ def _warm(runs: Iterable[RunSpec]) -> None:
     """Compile what the runs need, once, before every worker would."""
     kinds = {(run.problem, run.learner): run for run in runs}
     for run in kinds.values():
-        fresh(run.model_copy(update={"episodes": 1})).advance()
+        fresh(replace(run, episodes=1)).advance()
 
 
 def _processors() -> int:

@@ -1,0 +1,141 @@
+"""Observations as state numbers: what a table needs, from what an environment shows.
+
+- `Discrete`: its number, counted from 0.
+- `Tuple`: the number of the combination, the last part counting fastest.
+- `Box`: the bin of each entry, likewise combined. Edges are given, or evenly spaced between the space's bounds, or
+  quantiles of what a warm-up saw.
+
+A binned process is not quite Markov: what a bin hides still matters. Finer bins hide less and learn more slowly.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium import Env, spaces
+
+from .arrays import as_count, as_floats
+from .errors import InvalidOption
+
+
+class Discretiser(NamedTuple):
+    """How many states there are, and which of them an observation is."""
+
+    states: int
+    number: Callable[[Any], int]
+
+
+def discretiser(space: Any, bins: Any = None) -> Discretiser:
+    """The discretiser of an observation space.
+
+    Args:
+        space: of the observations: Discrete, Box, or a Tuple of them.
+        bins: for a Box, how its entries (in C order) are cut: one number of bins for all, or for each entry a
+            number or ascending edges. k edges make k + 1 bins; a value on an edge belongs to the bin above it.
+            For a Tuple, one such argument for each part, None for Discrete ones.
+
+    """
+    if isinstance(space, spaces.Box):
+        edges = _edges(space, bins)
+        digits = [Discretiser(len(cut) + 1, _bin(cut)) for cut in edges]
+        combined = _product(digits)
+        return Discretiser(combined.states, lambda seen: combined.number(np.ravel(seen).tolist()))
+    if isinstance(space, spaces.Tuple):
+        parts, each = space.spaces, [None] * len(space.spaces) if bins is None else bins
+        if not isinstance(each, Sequence) or len(each) != len(parts):
+            raise InvalidOption(f"bins of {space} must have {len(parts)} entries, got {bins!r}.")
+        return _product([discretiser(part, cut) for part, cut in zip(parts, each, strict=True)])
+    if isinstance(space, spaces.Discrete):
+        if bins is not None:
+            raise InvalidOption(f"bins are for Box observations; {space} has none, got {bins!r}.")
+        first = int(space.start)
+        return Discretiser(int(space.n), int if first == 0 else lambda seen: int(seen) - first)
+    raise InvalidOption(
+        f"observations in {space} cannot be numbered: Discrete, Box and Tuples of them can. Give "
+        "states=Discretiser(count, function), the function leading from an observation to "
+        "0 … count - 1."
+    )
+
+
+def warm_up(env: Env[Any, Any], bins: int, episodes: int = 10, seed: int = 0) -> Any:
+    """The `bins` argument that cuts what random play shows into equally frequent parts.
+
+    Plays whole episodes of the environment with random actions. Duplicate edges are dropped, so an entry that
+    takes few values gets fewer bins.
+    """
+    bins = as_count("bins", bins, least=1, error=InvalidOption)
+    env.action_space.seed(seed)
+    seen = []
+    for t in range(as_count("episodes", episodes, least=1, error=InvalidOption)):
+        observation, _ = env.reset(seed=seed if t == 0 else None)
+        seen.append(observation)
+        ended = False
+        while not ended:
+            observation, _, *rest = env.step(env.action_space.sample())
+            ended = any(rest[-3:-1])  # six elements or five: the last three are ends and info
+            seen.append(observation)
+    return _quantiles(env.observation_space, seen, bins)
+
+
+def _quantiles(space: Any, seen: list[Any], bins: int) -> Any:
+    if isinstance(space, spaces.Tuple):
+        return [
+            _quantiles(part, [observation[k] for observation in seen], bins)
+            for k, part in enumerate(space.spaces)
+        ]
+    if not isinstance(space, spaces.Box):
+        return None
+    values = np.array([np.ravel(observation) for observation in seen], np.float64)
+    shares = np.arange(1, bins) / bins
+    return [np.unique(np.quantile(entry, shares)).tolist() for entry in values.T]
+
+
+def _edges(space: spaces.Box, bins: Any) -> list[list[float]]:
+    size = int(np.prod(space.shape))
+    if bins is None:
+        raise InvalidOption(
+            f"observations in {space} need bins=: a number, edges for each of its {size} entries, or "
+            "what warm_up finds."
+        )
+    each = bins if isinstance(bins, Sequence) else [bins] * size
+    if len(each) != size:
+        raise InvalidOption(f"bins have {len(each)} entries; {space} has {size}.")
+    bounds = zip(each, np.ravel(space.low), np.ravel(space.high), strict=True)
+    return [_cut(cut, float(low), float(high)) for cut, low, high in bounds]
+
+
+def _cut(cut: Any, low: float, high: float) -> list[float]:
+    """The inner edges of one entry."""
+    if np.ndim(cut) == 0:
+        count = as_count("bins", cut, least=1, error=InvalidOption)
+        if not (math.isfinite(low) and math.isfinite(high)):
+            raise InvalidOption(
+                f"an entry of the observation lies in [{low}, {high}], which cannot be cut evenly. Give "
+                "edges, or what warm_up finds."
+            )
+        return [float(edge) for edge in np.linspace(low, high, count + 1)[1:-1]]
+    edges = as_floats("edges", cut, error=InvalidOption)
+    if edges.ndim != 1 or (np.diff(edges) <= 0.0).any():
+        raise InvalidOption(f"edges must ascend, got {cut!r}.")
+    return [float(edge) for edge in edges]
+
+
+def _bin(edges: list[float]) -> Callable[[float], int]:
+    return lambda value: bisect_right(edges, value)
+
+
+def _product(digits: list[Discretiser]) -> Discretiser:
+    """Combinations, the last digit counting fastest."""
+    pairs = [(digit.states, digit.number) for digit in digits]
+
+    def number(seen: Sequence[Any]) -> int:
+        total = 0
+        for (count, digit), part in zip(pairs, seen, strict=True):
+            total = total * count + digit(part)
+        return total
+
+    return Discretiser(math.prod(count for count, _ in pairs), number)

@@ -1,0 +1,38 @@
+"""Deliver Gymnasium's taxi passenger on a limited tank.
+
+The town is Gymnasium's own ``Taxi-v4``, read from its table. A state is the taxi's square, where the passenger
+is (one of four stands, or in the taxi) and where they want to go: 500 states, numbered as Gymnasium does. One
+more, the last, is where the episode waits after the delivery. Actions: 0 south, 1 north, 2 east, 3 west, 4 pick
+up, 5 drop off. An episode starts in one of the 300 states with a waiting passenger, all equally likely. A
+delivery pays 1; each of the four moves burns 1 of fuel, even against a wall:
+
+    V_r = P(deliver within H steps),   V_fuel = E(moves within H steps) <= fuel.
+
+After the delivery nothing more is paid or burnt. Rewards are ours (Gymnasium pays -1 a step, -10 for a mistake
+and 20 for the delivery), and so are the fuel limit and its noisy signal, a 0 or 1 at every step with mean fuel
+/ H.
+
+With H = 20 every passenger can be delivered, **1 without a limit**; on 8 of fuel the best is **3073/3900 =
+0.787949**, with a **multiplier of 1/13**. The limit holds on average over the starts, so the best policy leaves
+the most distant passengers standing. A taxi that never moves keeps the whole 8 as its margin.
+"""
+
+from __future__ import annotations
+
+from ..signals import Problem
+from ..tables import Ending, problem_from_table
+
+
+def make(horizon: int = 20, fuel: float = 8.0) -> Problem:
+    """`horizon` is the number of steps, `fuel` the moves allowed on average over an episode."""
+    from gymnasium.envs.toy_text import TaxiEnv  # heavy
+
+    return problem_from_table(
+        TaxiEnv(),
+        horizon=horizon,
+        rewards=lambda outcome: outcome.ended,
+        constraints=lambda outcome: outcome.action < 4,
+        thresholds=[fuel],
+        senses="<=",
+        endings=Ending(reward=0, constraints=0),
+    )
