@@ -160,23 +160,20 @@ def test_run_and_report(tmp_path: Path) -> None:
     assert found["failed"] == {}
     assert Path(found["report"]) == out / "report.html"
     assert (out / "report.html").stat().st_size > 10_000
-    assert len(found["groups"]) == 3
+    (study,) = found["studies"]
     cmdp = ss.problems.make("machine").cmdp
-    store = ss.Store(out)
-    for group in found["groups"]:
-        assert group["optimum"] == pytest.approx(ss.solve(cmdp).value)
-        assert [limit["limit"] for limit in group["limits"]] == cmdp.limits.tolist()
-        assert group["seeds"] == [0, 1]
-    for run in store.runs():
-        rows = store.query(
-            "select episode, violation from results where run = ? order by episode", [run["run"]]
-        ).fetchall()
-        assert rows[-1][0] == 300
+    assert study["optimum"] == pytest.approx(ss.solve(cmdp).value)
+    assert study["limits"] == [{"sense": "<=", "limit": 1.0}]
+    assert len(study["lines"]) == 3
+    for line in study["lines"]:
+        assert line["seeds"] == [0, 1]
+        assert line["threshold_lower"][0] <= 1.0 <= line["threshold_upper"][0]
+        assert line["reward"]["low"] <= line["reward"]["mean"] <= line["reward"]["high"]
     before = {path: path.read_bytes() for path in (out / "runs").iterdir()}
-    assert answer(*arguments)["groups"] == found["groups"]  # nothing is done twice
+    assert answer(*arguments)["studies"] == found["studies"]  # nothing is done twice
     assert before == {path: path.read_bytes() for path in (out / "runs").iterdir()}
     text = runner.invoke(cli.app, arguments).stdout
-    assert "stance=0" in text
+    assert "ξ = 0" in text
     assert "report.html" in text
     (out / "report.html").unlink()
     assert answer("report", str(out))["written"] == [str(out / "report.html")]
@@ -192,8 +189,8 @@ def test_sweep_of_a_file(tmp_path: Path) -> None:
     )
     assert found["finished"] == 1
     assert found["report"] is None
-    (group,) = found["groups"]
-    assert group["reward"]["low"] is None  # one seed has no interval
+    (line,) = found["studies"][0]["lines"]
+    assert line["reward"]["low"] is None  # one seed has no interval
 
 
 def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ Ctrl-C.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import sys
@@ -32,7 +33,9 @@ from .errors import (
 if TYPE_CHECKING:
     from .cmdp import CMDP
     from .experiments import Swept
-    from .experiments.summary import LimitOutlook, Outlook
+    from .experiments.summary import Estimate
+    from .report.findings import Line, Study
+    from .report.words import Cell
 
 WRONG_INPUT = (InvalidFile, InvalidModel, InvalidOption, UnknownName)
 SUFFIXES = (".npz", ".safetensors", ".toml")
@@ -473,9 +476,9 @@ def _page(swept: Swept) -> Path | None:
 
 
 def _tell(swept: Swept, page: Path | None, as_json: bool) -> None:
-    from .experiments.summary import outlooks
+    from .report import findings
 
-    found = outlooks(swept.store) if swept.finished else []
+    studies = findings.read(swept.store) if swept.finished else []
     if as_json:
         _print_json(
             {
@@ -483,11 +486,12 @@ def _tell(swept: Swept, page: Path | None, as_json: bool) -> None:
                 "report": None if page is None else str(page),
                 "finished": len(swept.finished),
                 "failed": swept.failed,
-                "groups": [outlook.as_dict() for outlook in found],
+                "studies": [_study(study) for study in studies],
             }
         )
         return
-    _print_outlooks(found)
+    for study in studies:
+        _print_study(study)
     for name, why in swept.failed.items():
         print(f"safespot: {name} failed: {why}", file=sys.stderr)
     print(f"results: {swept.store.path}")
@@ -526,35 +530,64 @@ def _print_limits(limits: Sequence[dict[str, Any]]) -> None:
         )
 
 
-def _print_outlooks(found: Sequence[Outlook]) -> None:
-    """The small table: a line per group of runs that differ only in their seed."""
-    if not found:
-        return
-    several = len(found[0].limits) > 1
-    heads = [f"limit {i}" if several else "limit" for i in range(len(found[0].limits))]
-    _print_table(
-        ["learner", "reward", *heads, "violation early", "late", "limits known", "seeds"],
-        [
-            [
-                outlook.group.label,
-                f"{outlook.reward.mean:.4g}",
-                *(f"{x.value.mean:.4g} {x.sense} {x.limit:.4g}" for x in outlook.limits),
-                f"{outlook.early.mean:.3g}",
-                f"{outlook.late.mean:.3g}",
-                ", ".join(_known(x) for x in outlook.limits),
-                str(len(outlook.group.seeds)),
-            ]
-            for outlook in found
+def _print_study(study: Study) -> None:
+    """What was run, the small table of it, and what it says."""
+    from .report import words
+
+    print(words.what(study))
+    print()
+    heads = [f"{cell.text}\n{cell.note}" for cell in words.head(study)]
+    _print_table(heads, [[_cell(cell) for cell in row] for row in words.rows(study)])
+    print()
+    for sentence in words.verdict(study):
+        print(sentence)
+    print()
+
+
+def _cell(cell: Cell) -> str:
+    return cell.text + {True: " kept", False: " broken", None: ""}[cell.kept]
+
+
+def _study(study: Study) -> dict[str, Any]:
+    """The numbers of the small table."""
+    return {
+        "problem": study.name,
+        "episodes": study.episodes,
+        "optimum": _number(study.optimum(study.episodes)),
+        "limits": [
+            {"sense": sense, "limit": float(limit)}
+            for sense, limit in zip(study.senses, study.limits(study.episodes), strict=True)
         ],
-    )
-    if found[0].optimum is not None:
-        print(f"the best that keeps the limits earns {found[0].optimum:.4g} an episode")
-    print("violation: mean per episode of the first and the last tenth; below 0 keeps the limits")
+        "lines": [
+            {
+                "name": line.name,
+                "seeds": list(line.group.seeds),
+                "reward": _estimate(line.late("value")),
+                "constraints": [
+                    _estimate(line.late(f"constraint_{i}")) for i in range(study.m)
+                ],
+                "kept": study.kept(line),
+                "violation_early": _estimate(line.rate("strong_violation", late=False)),
+                "violation_late": _estimate(line.rate("strong_violation", late=True)),
+                "threshold_lower": [_end(line, f"threshold_lower_{i}") for i in range(study.m)],
+                "threshold_upper": [_end(line, f"threshold_upper_{i}") for i in range(study.m)],
+            }
+            for line in study.lines
+        ],
+    }
 
 
-def _known(limit: LimitOutlook) -> str:
-    width = limit.upper.mean - limit.lower.mean
-    return "told" if width == 0.0 else f"within ±{width / 2:.2g}"
+def _estimate(found: Estimate) -> dict[str, Any]:
+    return {k: _number(v) for k, v in asdict(found).items()}
+
+
+def _end(line: Line, column: str) -> float | None:
+    return _number(float(line.columns[column][:, -1].mean()))
+
+
+def _number(value: float) -> float | None:
+    """JSON has no NaN."""
+    return None if math.isnan(value) else value
 
 
 def _print_table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -563,7 +596,7 @@ def _print_table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for i, head in enumerate(heads):
-        numbers = all(re.fullmatch(r"[-+.e0-9]+|-|nan", str(row[i])) for row in rows)
+        numbers = all(re.fullmatch(r"[-−+.,e0-9]+|-|–", str(row[i])) for row in rows)
         table.add_column(head, justify="right" if numbers else "left", overflow="fold")
     for row in rows:
         table.add_row(*(str(cell) for cell in row))

@@ -64,50 +64,6 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class LimitOutlook:
-    """One limit of a group: what the last policies have of it, and how far it is known."""
-
-    limit: float
-    sense: str
-    value: Estimate  # exact, of the last policy
-    lower: Estimate  # the bounds of the limit at the end; the limit itself where it was told
-    upper: Estimate
-
-
-@dataclass(frozen=True)
-class Outlook:
-    """A group in one line: what it earns, whether it keeps its limits, and what it cost to learn that."""
-
-    group: Group
-    optimum: float | None
-    reward: Estimate  # exact, of the last policy
-    limits: tuple[LimitOutlook, ...]
-    early: Estimate  # violation per episode over the first tenth of the episodes
-    late: Estimate  # over the last tenth
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {
-            "group": self.group.label,
-            "seeds": list(self.group.seeds),
-            "optimum": self.optimum,
-            "reward": _as_dict(self.reward),
-            "limits": [
-                {
-                    "limit": each.limit,
-                    "sense": each.sense,
-                    "value": _as_dict(each.value),
-                    "lower": _as_dict(each.lower),
-                    "upper": _as_dict(each.upper),
-                }
-                for each in self.limits
-            ],
-            "violation_per_episode_early": _as_dict(self.early),
-            "violation_per_episode_late": _as_dict(self.late),
-        }
-
-
-@dataclass(frozen=True)
 class Comparison:
     """How much more of a metric one group has at the end than another, on the same seeds."""
 
@@ -175,60 +131,6 @@ def compare(store: Store, metric: str = "regret", *, confidence: float = 0.95) -
         ]
         made.append(Comparison(metric, first, second, estimate(differences, confidence=confidence)))
     return made
-
-
-def outlooks(store: Store) -> list[Outlook]:
-    """Every group in one line."""
-    violations, values = _curves(store, "violation"), _curves(store, "value")
-    made = []
-    for group in groups(store):
-        about = store.about(group.runs[0])
-        ends = [violations[run][0][-1] for run in group.runs]
-        tenths = [(0.0, 0.1), (0.9, 1.0)]
-        early, late = (
-            estimate(
-                [
-                    _slope(*violations[run], first * end, last * end)
-                    for run, end in zip(group.runs, ends, strict=True)
-                ]
-            )
-            for first, last in tenths
-        )
-        limits = [
-            LimitOutlook(
-                limit,
-                sense,
-                *(
-                    _last(store, f"{column}_{i}", group)
-                    for column in ("constraint", "threshold_lower", "threshold_upper")
-                ),
-            )
-            for i, (limit, sense) in enumerate(zip(about["limits"], about["senses"], strict=True))
-        ]
-        reward = estimate([values[run][1][-1] for run in group.runs])
-        made.append(Outlook(group, about["optimum"], reward, tuple(limits), early, late))
-    return made
-
-
-def _last(store: Store, column: str, group: Group) -> Estimate:
-    curves = _curves(store, column)
-    return estimate([curves[run][1][-1] for run in group.runs])
-
-
-def _slope(episodes: Int, sums: Float, first: float, last: float) -> float:
-    """The mean per episode between two episodes, from cumulative sums."""
-    a, b = np.interp([first, last], np.r_[0, episodes], np.r_[0.0, sums])
-    return float((b - a) / (last - first))
-
-
-def _as_dict(value: Estimate) -> dict[str, Any]:
-    low, high = (None if math.isnan(x) else x for x in (value.low, value.high))
-    return {
-        "mean": None if math.isnan(value.mean) else value.mean,
-        "low": low,
-        "high": high,
-        "seeds": value.seeds,
-    }
 
 
 def estimate(values: Sequence[float], *, confidence: float = 0.95) -> Estimate:

@@ -102,7 +102,6 @@ def perform(run: RunSpec, store: Path | None, report: Report) -> Outcome:
         facts={
             "optimum": None if math.isnan(result.optimum) else result.optimum,
             "limits": cmdp.limits.tolist(),
-            "senses": list(cmdp.senses),
             "rho": None if math.isinf(training.learner.rho) else training.learner.rho,
         },
         seconds=training.seconds,
