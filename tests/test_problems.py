@@ -14,7 +14,7 @@ METHODS = pytest.mark.parametrize("method", ["lp", "columns"])
 
 
 def test_the_names() -> None:
-    assert ss.problems.names() == ["bandit", "machine", "random", "triage"]
+    assert ss.problems.names() == ["bandit", "dosing", "machine", "random", "triage"]
 
 
 @pytest.mark.parametrize("name", ss.problems.names())
@@ -200,5 +200,6 @@ def test_an_unknown_problem_is_refused_and_the_known_ones_are_named() -> None:
     with pytest.raises(ss.UnknownName) as caught:
         ss.problems.make("icu")
     assert (
-        str(caught.value) == "there is no problem 'icu'; there are bandit, machine, random, triage."
+        str(caught.value)
+        == "there is no problem 'icu'; there are bandit, dosing, machine, random, triage."
     )
