@@ -189,10 +189,10 @@ class _Sweeping:
             self._written(event)
         else:
             self.running.discard(event.batch)
-            if isinstance(event, Lost):
-                self._lose(event)
-            else:
+            if isinstance(event, Done):
                 self._take(event, ending)
+            elif not ending:
+                self._lose(event)
         if self.back and self.writing is None:
             outcomes, self.back = self.back, []
             self.writing = self.writer.submit(self._write, outcomes)
@@ -228,9 +228,13 @@ class _Sweeping:
             else:
                 self.lost.add(run.id)
                 self.suspects.append(run)
-        log.warning(
-            "%d runs start again from their checkpoints: %s", len(lost.batch.runs), lost.why
-        )
+        log.warning("%d runs start again: %s", len(lost.batch.runs), lost.why)
+        self.deaths += 1
+        if self.deaths > PATIENCE:
+            raise SafespotError(
+                f"{self.deaths} workers died one after the other, and none finished a run: out of memory? "
+                "Try fewer workers. What is finished stays."
+            )
 
     def _write(self, outcomes: list[Outcome]) -> list[str]:
         """In the writer's thread, while workers go on."""

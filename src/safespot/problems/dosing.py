@@ -1,31 +1,35 @@
 """Chemotherapy: shrink a tumour while the cumulative dose stays below a tolerance that nobody knows.
 
-A course of treatment has 14 blocks of two days. At the start of each the doctor sees the size of the tumour and the
-drug left in the blood, both in classes, and chooses one of five doses for the block. Which patients there are and how they
-respond is the simulator's matter (`tumour`): its trajectories, counted by `dosing_table`, are the transitions of this CMDP.
+A course of treatment has 14 blocks of two days. At the start of each the doctor sees the size of the tumour
+and the drug left in the blood, both in classes, and chooses one of five doses for the block. Which patients
+there are and how they respond is the simulator's matter (`tumour`): its trajectories, counted by
+`dosing_table`, are the transitions of this CMDP.
 
-States. Tumour classes of width 0.05 up to the lethal 0.4, times three classes of drug (parted at 0.15 and 0.45), tumour
-first: `tumour class * 3 + drug class`; the last state is **death**, from which nobody returns. S = 25.
+States. Tumour classes of width 0.05 up to the lethal 0.4, times three classes of drug (parted at 0.15 and
+0.45), tumour first: `tumour class * 3 + drug class`; the last state is **death**, from which nobody returns.
+S = 25.
 
 Actions. 0, 1/4, 1/2, 3/4 or all of the full dose rate. A = 5.
 
-Reward. The patient's mean health over the block: 1 without a tumour, 0 at the lethal one; a dead patient's is 0. So the
-value of a policy is measured in blocks of full health.
+Reward. The patient's mean health over the block: 1 without a tumour, 0 at the lethal one; a dead patient's is
+0. So the value of a policy is measured in blocks of full health.
 
-The limit, in the doctor's terms. Each block costs its dose, in full doses; summed over the course it must stay at or below
-the **tolerance**: sense ``<=``. A dead patient costs a full dose in every block that is left: death must never look
-like a way to save doses. (Inside that is g = 1 - dose and g = 0 for the dead, with V_g >= alpha = H - tolerance.) Like every limit
-of a CMDP it holds on average over patients.
+The limit, in the doctor's terms. Each block costs its dose, in full doses; summed over the course it must
+stay at or below the **tolerance**: sense ``<=``. A dead patient costs a full dose in every block that is
+left: death must never look like a way to save doses. (Inside that is g = 1 - dose and g = 0 for the dead,
+with V_g >= alpha = H - tolerance.) Like every limit of a CMDP it holds on average over patients.
 
-The hints. The tolerance is unknown. In each block biomarkers hint at that block's share of it, tolerance / H, with noise.
-How biomarkers show a tolerance is our assumption; the equations say nothing of it.
+The hints. The tolerance is unknown. In each block biomarkers hint at that block's share of it, tolerance / H,
+with noise. How biomarkers show a tolerance is our assumption; the equations say nothing of it.
 
-With the default **tolerance of 6**: V* = 8.3957, multiplier 0.3919. Without a limit 8.8588 is best, at a cost of 11.05 full
-doses; never treating is worth 3.7 and loses three patients in four. docs/dosing.md has more of such values.
+With the default **tolerance of 6: V* = 7.7525, multiplier 0.3762**; the safest policy leaves a margin of
+1.8591 doses, and rho is 2.7294. Without a limit 8.1890 is best, at a cost of 10.35 doses. Never treating is
+worth 4.70 and loses 64 % of the patients, the constrained optimum 21 %.
 
-Not quite Markov. Normal cells, immune cells and the patient's own constants are hidden behind the classes, so how a patient
-goes on depends on more than the state. The CMDP has the transitions that a patient in a state makes on average under
-doses at random. A policy treats actual patients somewhat differently from what its value says; docs/dosing.md says by how much.
+Not quite Markov. Normal cells, immune cells and the patient's own constants are hidden behind the classes, so
+how a patient goes on depends on more than the state. The CMDP has the transitions that a patient in a state
+makes on average under doses at random. A policy treats actual patients somewhat differently from what its
+value says; docs/dosing.md says by how much.
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
 """How the table of `dosing` was made: patients treated at random, and counted.
 
-Each patient is admitted and treated for 14 blocks, or until death. The first dose is drawn uniformly; after it, the dose
-stays as it was three times in four and is else drawn anew. Runs of one dose matter because what is hidden (normal and immune cells)
-remembers the doses before: with a new draw in every block, patients in a state would all have a middling past, and the
-table would promise more of a full dose, and threaten worse without any, than patients under steady treatment then get.
-Counted are the state on admission, the transitions from each state under each dose, and the mean health in these blocks.
+Each patient is admitted and treated for 14 blocks, or until death. The first dose is drawn uniformly; after
+it, the dose stays as it was three times in four and is else drawn anew. Runs of one dose matter because what
+is hidden (normal and immune cells) remembers the doses before: with a new draw in every block, patients in a
+state would all have a middling past, and the table would promise more of a full dose, and threaten worse
+without any, than patients under steady treatment then get. Counted are the state on admission, the
+transitions from each state under each dose, and the mean health in these blocks.
 
     python -m safespot.problems.dosing_table [FILE]
 
-writes the table anew, by default where the package keeps it. It takes about a minute. One generator serves all patients one after
-the other, so the counts of the first patients are never above those of more.
+writes the table anew, by default where the package keeps it. It takes about a minute. One generator serves
+all patients one after the other, so the counts of the first patients are never above those of more.
 """
 
 from __future__ import annotations
@@ -63,22 +64,21 @@ def tabulate(patients: int = PATIENTS, seed: int = SEED) -> Table:
         np.zeros(STATES, np.int64), np.zeros((STATES, A, STATES), np.int64), np.zeros((STATES, A))
     )
     for _ in range(patients):
-        doses = _wandering(rng)
-        for step, block in enumerate(course(lambda h, _, doses=doses: doses[h], BLOCKS, rng)):
+        for step, block in enumerate(course(_wandering(rng), BLOCKS, rng)):
             table.admissions[block.state] += step == 0
             table.transitions[block.state, block.action, block.after] += 1
             table.health[block.state, block.action] += block.health
     return table
 
 
-def _wandering(rng: np.random.Generator) -> list[int]:
-    """The doses of one course: each is mostly the one before, else a new one."""
+def _wandering(rng: np.random.Generator) -> Callable[[int, int], int]:
+    """Doses at random for one course: each is mostly the one before, else a new one."""
     fresh = (len(DOSES) * rng.random(BLOCKS)).astype(np.int64).tolist()
-    stay = (rng.random(BLOCKS) < STAYS).tolist()
-    doses = fresh[:1]
-    for new, same in zip(fresh[1:], stay[1:], strict=True):
-        doses.append(doses[-1] if same else new)
-    return doses
+    stays = (rng.random(BLOCKS) < STAYS).tolist()
+    doses: list[int] = fresh[:1]
+    for new, stay in zip(fresh[1:], stays[1:], strict=True):
+        doses.append(doses[-1] if stay else new)
+    return lambda step, _: doses[step]
 
 
 def rehearse(policy: Policy, patients: int, seed: int) -> Float:

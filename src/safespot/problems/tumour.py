@@ -1,22 +1,22 @@
 """A tumour under chemotherapy: the published equations, patients who differ, treatment in blocks of two days.
 
-The model of tumour, immune and normal cells and a drug by de Pillis and Radunskaya (2001), in the form that Ahn and Park
-(2011) and Padmanabhan, Meskin and Haddad (2017) use for scheduling chemotherapy. Populations are scaled to their
-carrying capacities, time is in days, u in [0,1] is the dose rate, and k(B) = 1 - exp(-B) is how much of what the drug can do
-it does at a concentration B:
+The model of tumour, immune and normal cells and a drug by de Pillis and Radunskaya (2001), in the form that
+Ahn and Park (2011) and Padmanabhan, Meskin and Haddad (2017) use for scheduling chemotherapy. Populations are
+scaled to their carrying capacities, time is in days, u in [0,1] is the dose rate, and k(B) = 1 - exp(-B) is
+how much of what the drug can do it does at a concentration B:
 
     N' = r2 N (1 - b2 N) - c4 T N - a3 k(B) N              normal cells
     T' = r1 T (1 - b1 T) - c2 I T - c3 T N - a2 k(B) T     tumour cells
     I' = s + w I T / (v + T) - c1 I T - d1 I - a1 k(B) I   immune cells
     B' = -d2 B + u                                         drug in the blood
 
-A course of treatment is `admit` and then `treat`, block after block, until it ends or the patient is `dead`. Everything
-random comes from the generator that is handed in, as uniform numbers only.
+A course of treatment is `admit` and then `treat`, block after block, until it ends or the patient is `dead`.
+Everything random comes from the generator that is handed in, as uniform numbers only.
 
-**Death.** A patient is dead once the tumour fills four tenths of its carrying capacity. Left alone, the patient of the
-published constants gets there on day 23, on the way to an equilibrium at 0.56; normal cells are then down to 0.6 of their
-capacity, when optimal-control studies of such models keep them above 0.75. The level bounds the tumour alone: normal cells
-follow it (about 1 - T), so a second level would rarely speak first.
+**Death.** A patient is dead once the tumour fills four tenths of its carrying capacity. Left alone, the
+patient of the published constants gets there on day 23, on the way to an equilibrium at 0.56; normal cells
+are then down to 0.6 of their capacity, when optimal-control studies of such models keep them above 0.75.
+The level bounds the tumour alone, since normal cells follow it (near 1 - T).
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def treat(
 ) -> tuple[Body, float]:
     """One block at a dose rate in [0,1]: the body after it, and the mean health during it.
 
-    Health is 1 without a tumour and falls linearly to 0 at the lethal one. After the block every population of cells is off
-    by what the equations do not know.
+    Health is 1 without a tumour and falls linearly to 0 at the lethal one. After the block every
+    population of cells is off by what the equations do not know.
     """
     after, health = flow(patient, body, float(dose))
     normal, tumour, immune = _varied(after[:3], NOISE, rng)
