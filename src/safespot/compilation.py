@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 
 WITHOUT_KERNELS = (
     "experiments",
+    "report",
 )  # folders that stand above every kernel: an edit there leaves them fresh
 
 
