@@ -1,8 +1,8 @@
 """The page's charts as Vega-Lite, over tables that the page holds once.
 
 Colours are CSS variables, so that light, dark and print are the style sheet's business. What a reader switches is a
-parameter (`shown`, `counted`, `chosen`), which the page sets; the scale is the one thing that a parameter cannot be, so
-charts over episodes come twice.
+parameter (`shown`, `counted`, `chosen`, `picked`, `scale`), which the page sets. The type of a scale is the one thing that a
+parameter cannot change; the page changes it for the axes that a chart's `usermeta` names, and draws the chart anew.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ import numpy as np
 from ..arrays import Float
 from ..experiments import Store
 from .findings import Line, Study
-from .region import Region, top
+from .region import Region
 from .words import SIGNS, number
 
 Table = dict[str, list[Any]]  # column -> its cells
 Spec = dict[str, Any]
 
 HEIGHT = 250
+SHORT = "format(datum.value, '~s')"  # 20k
 CELLS = 60_000  # of policies that a page draws at most
 STATES = 60  # of a policy that are drawn at most
 
@@ -107,7 +108,7 @@ def frontier(study: Study) -> Table:
 def regions(study: Study) -> Table:
     """The corners of what can be achieved, by all policies and by those within limits; `group` -1 is the truth.
 
-    Rows of one polygon are numbered by `corner`; a row with `set` "optimum of …" is a single point.
+    Rows of one polygon are numbered by `corner`; a row with `set` "optimum, …" is a single point.
     """
     table: Table = {
         "limit": [], "group": [], "set": [], "corner": [], "constraint": [], "reward": [],
@@ -121,20 +122,19 @@ def regions(study: Study) -> Table:
             ):
                 table[key].append(value)
 
-    def add_feasible(i: int, group: int, name: str, limits: Float) -> None:
-        points = region.feasible(i, limits)
-        add(i, group, name, points)
-        if (best := top(points)) is not None:
-            add(i, group, f"optimum of {name}", best[None])
+    def add_feasible(group: int, name: str, limits: Float) -> None:
+        found = region.feasible(limits)
+        for i in range(study.m if found is not None else 0):
+            add(i, group, name, found.polygons[i])
+            add(i, group, f"optimum, {name}", np.array([[found.constraints[i], found.reward]]))
 
     region = Region(study.problem.cmdp)
-    ends = [_ends(study, line) for line in study.lines]
     for i in range(study.m):
         add(i, -1, "all", region.achievable(i))
-        add_feasible(i, -1, "true", study.limits(study.episodes))
-        for index, (pessimistic, optimistic) in enumerate(ends):
-            add_feasible(i, index, "pessimistic", pessimistic)
-            add_feasible(i, index, "optimistic", optimistic)
+    add_feasible(-1, "true", study.limits(study.episodes))
+    for index, line in enumerate(study.lines):
+        for name, limits in zip(("pessimistic", "optimistic"), _ends(study, line), strict=True):
+            add_feasible(index, name, limits)
     return table
 
 
@@ -190,33 +190,29 @@ def _visits(study: Study, policy: Float) -> Float:
 # Charts
 
 
-def charts(study: Study, tables: dict[str, Table]) -> dict[str, dict[str, Spec]]:
-    """Name -> variant ("linear" and "log", or "only") -> chart."""
-    made: dict[str, dict[str, alt.LayerChart | alt.FacetChart]] = {}
-    for metric in ("regret", "violation"):
-        made[metric] = {s: _sum(study, metric, s == "log") for s in ("linear", "log")}
-    made["reward"] = _both(study, "value", "reward an episode", "optimum")
+def charts(study: Study, tables: dict[str, Table]) -> dict[str, Spec]:
+    """Every chart by its name."""
+    made: dict[str, Any] = {metric: _sum(study, metric) for metric in ("regret", "violation")}
+    made["reward"] = _level(study, "value", "reward an episode", "optimum")
     for i in range(study.m):
         sign = SIGNS[study.senses[i]]
         which = "" if study.m == 1 else f" {i + 1}"
-        made[f"limit-{i}"] = _both(
+        made[f"limit-{i}"] = _level(
             study, f"constraint_{i}", f"constraint{which} an episode ({sign} limit)", f"limit_{i}"
         )
-        made[f"threshold-{i}"] = {s: _threshold(study, i, s == "log") for s in ("linear", "log")}
-        made[f"multiplier-{i}"] = _both(study, f"multiplier_{i}", f"multiplier{which}", None)
-        made[f"region-{i}"] = {"only": _region(study, i)}
+        made[f"threshold-{i}"] = _threshold(study, i)
+        made[f"multiplier-{i}"] = _level(study, f"multiplier_{i}", f"multiplier{which}", None)
+        made[f"region-{i}"] = _region(study, i, None)
+        made[f"closeup-{i}"] = _region(study, i, _around_the_optima(study, tables["regions"], i))
     if "frontier" in tables:
-        made["frontier"] = {"only": _frontier(study)}
+        made["frontier"] = _frontier(study)
     if "policies" in tables:
-        made["policy"] = {"only": _policy(tables["policies"])}
-    return {
-        name: {key: _as_dict(chart) for key, chart in variants.items()}
-        for name, variants in made.items()
-    }
+        made["policy"] = _policy(tables["policies"])
+    return {name: _as_dict(chart) for name, chart in made.items()}
 
 
 def _as_dict(chart: Any) -> Spec:
-    spec: Spec = chart.to_dict(validate=True)
+    spec: Spec = chart.to_dict(validate=False)  # tests do; it takes seconds
     spec.pop("$schema", None)
     spec["config"] = CONFIG
     return spec
@@ -236,15 +232,14 @@ def _shown(study: Study) -> tuple[alt.Parameter, Any]:
     )
 
 
-def _episode(log: bool) -> alt.X:
+def _episode(log: bool = False) -> alt.X:
     scale = alt.Scale(type="log", nice=False) if log else alt.Scale(nice=False)
-    axis = alt.Axis(format="~s", tickCount=4 if log else 5)
-    return alt.X("episode:Q", title="episode", scale=scale, axis=axis)
+    return alt.X("episode:Q", title="episode", scale=scale, axis=alt.Axis(labelExpr=SHORT))
 
 
-def _curve(study: Study, source: Any, log: bool, y: alt.Y, low: str, high: str, field: str) -> list:
+def _curve(study: Study, source: Any, x: alt.X, y: alt.Y, low: str, high: str) -> list:
     """A line with its band, and a dot with its numbers under the pointer."""
-    colour, x = _colour(study), _episode(log)
+    colour = _colour(study)
     near = alt.selection_point(
         name="near", on="pointerover", nearest=True, clear="pointerout", empty=False,
         fields=["episode"],
@@ -252,17 +247,18 @@ def _curve(study: Study, source: Any, log: bool, y: alt.Y, low: str, high: str, 
     says = [
         alt.Tooltip("name:N", title="setting"),
         alt.Tooltip("episode:Q", format=","),
-        alt.Tooltip(f"{field}:Q", title="mean", format=".4~g"),
+        alt.Tooltip(y.shorthand, title="mean", format=".4~g"),
         alt.Tooltip(f"{low}:Q", title="from", format=".4~g"),
         alt.Tooltip(f"{high}:Q", title="to", format=".4~g"),
     ]
     source = source.transform_calculate(name="names[datum.group]")
+    some = any(len(line.group.seeds) > 1 for line in study.lines) or low.startswith("threshold")
     banded = source.transform_filter(f"isValid(datum.{low})")
-    if isinstance(y.scale, alt.Scale) and y.scale.to_dict().get("type") == "log":
-        banded = banded.transform_filter(f"datum.{low} > 0")
+    faint = 0.16 if len(study.lines) <= 3 or not low.startswith("threshold") else 0.04
     seen = alt.when(near).then(alt.value(1)).otherwise(alt.value(0))
+    area = banded.mark_area(opacity=faint, clip=True)
     return [
-        banded.mark_area(opacity=0.16, clip=True).encode(x=x, y=_at(y, low), y2=f"{high}:Q", color=colour),
+        *([area.encode(x=x, y=_at(y, low), y2=f"{high}:Q", color=colour)] if some else []),
         source.mark_line(strokeWidth=1.8, clip=True).encode(x=x, y=y, color=colour),
         source.mark_point(filled=True, size=46)
         .add_params(near)
@@ -281,27 +277,29 @@ def _names(study: Study) -> alt.Parameter:
     return alt.param(name="names", value=[line.name for line in study.lines])
 
 
-def _finish(study: Study, layers: list, *params: alt.Parameter) -> alt.LayerChart:
-    chart: alt.LayerChart = (
+def _finish(study: Study, layers: list, logarithmic: str, *params: alt.Parameter) -> Any:
+    """`logarithmic` names the axes that the page may make so."""
+    return (
         alt.layer(*layers)
-        .properties(width="container", height=HEIGHT)
+        .properties(width="container", height=HEIGHT, usermeta={"logarithmic": list(logarithmic)})
         .add_params(_names(study), *params)
     )
-    return chart
 
 
-def _sum(study: Study, metric: str, log: bool) -> alt.LayerChart:
+def _sum(study: Study, metric: str) -> Any:
     """A cumulative metric, as the paper counts it or by its positive parts, with a square root beside it."""
     shown, source = _shown(study)
     counted = alt.param(name="counted", value="net")
+    scale = alt.param(name="scale", value="linear")
     for suffix in ("", "_low", "_high"):
         picked = f"counted == 'strong' ? datum.strong_{metric}{suffix} : datum.{metric}{suffix}"
         source = source.transform_calculate(**{f"y{suffix}": picked})
-    if log:
-        source = source.transform_filter("datum.y > 0")
-    scale = alt.Scale(type="log", nice=False) if log else alt.Scale()
-    y = alt.Y("y:Q", title=f"{metric}, summed", scale=scale, axis=alt.Axis(format="~s", tickCount=5))
-    layers = _curve(study, source, log, y, "y_low", "y_high", "y")
+    # Nothing below zero has a logarithm; a band ends where it would go there.
+    source = source.transform_filter("scale == 'linear' || datum.y > 0").transform_calculate(
+        y_low="scale == 'linear' || datum.y_low > 0 ? datum.y_low : null"
+    )
+    x, y = _episode(), alt.Y("y:Q", title=f"{metric}, summed", axis=alt.Axis(labelExpr=SHORT))
+    layers = _curve(study, source, x, y, "y_low", "y_high")
     ends = {
         count: max(line.summary.final[name].mean for line in study.lines)
         for count, name in (("net", metric), ("strong", f"strong_{metric}"))
@@ -315,56 +313,63 @@ def _sum(study: Study, metric: str, log: bool) -> alt.LayerChart:
                 y=f"(counted == 'strong' ? {strong:.6g} : {net:.6g}) * sqrt(datum.episode)"
             )
         )
-        x = _episode(log)
         layers.insert(0, guide.mark_line(strokeDash=[3, 4], color="var(--line)", strokeWidth=1.2, clip=True).encode(x=x, y=y))
         label = guide.transform_filter(f"datum.episode == {study.episodes}")
         layers.append(label.mark_text(text="√T", align="right", dx=-8, dy=-8, color="var(--quiet)").encode(x=x, y=y))  # fmt: skip
-    return _finish(study, layers, shown, counted)
+    return _finish(study, layers, "xy", shown, counted, scale)
 
 
-def _both(study: Study, column: str, title: str, reference: str | None) -> dict[str, Any]:
-    return {s: _level(study, column, title, reference, s == "log") for s in ("linear", "log")}
-
-
-def _level(
-    study: Study, column: str, title: str, reference: str | None, log: bool
-) -> alt.LayerChart:
+def _level(study: Study, column: str, title: str, reference: str | None) -> Any:
     """What a policy has an episode, with the optimum or the limit drawn."""
     shown, source = _shown(study)
     y = alt.Y(f"{column}:Q", title=title, scale=alt.Scale(zero=False))
-    layers = _curve(study, source, log, y, f"{column}_low", f"{column}_high", column)
+    x = _episode()
+    layers = _curve(study, source, x, y, f"{column}_low", f"{column}_high")
     if reference is not None:
-        layers[1:1] = _truth(study, reference, y, log)
-    return _finish(study, layers, shown)
+        layers += _truth(study, reference, x, y)
+    return _finish(study, layers, "x", shown)
 
 
-def _threshold(study: Study, i: int, log: bool) -> alt.LayerChart:
-    """Both bounds of a threshold, and the truth between them."""
+def _threshold(study: Study, i: int) -> Any:
+    """Both bounds of a threshold, and the truth between them; they close in over decades of episodes."""
     shown, source = _shown(study)
     low, high = f"threshold_lower_{i}", f"threshold_upper_{i}"
     y = alt.Y(f"{low}:Q", title="bounds of the threshold" if study.m == 1 else f"bounds of threshold {i + 1}",
               scale=alt.Scale(zero=False))  # fmt: skip
-    layers = _curve(study, source, log, y, low, high, low)
-    colour, x = _colour(study), _episode(log)
-    upper = source.mark_line(strokeWidth=1.8).encode(x=x, y=_at(y, high), color=colour)
-    return _finish(study, [*layers, upper, *_truth(study, f"limit_{i}", y, log)], shown)
+    x = _episode(log=True)
+    layers = _curve(study, source, x, y, low, high)
+    upper = source.mark_line(strokeWidth=1.8).encode(x=x, y=_at(y, high), color=_colour(study))
+    return _finish(study, [*layers, upper, *_truth(study, f"limit_{i}", x, y)], "", shown)
 
 
-def _truth(study: Study, column: str, y: alt.Y, log: bool) -> list:
+def _truth(study: Study, column: str, x: alt.X, y: alt.Y) -> list:
     """The dashed line of what is true, named at its end."""
     base = alt.Chart(alt.NamedData("truth"))
     at = _at(y, column)
     value = study.optimum(study.episodes) if column == "optimum" else study.limits(study.episodes)[int(column[-1])]
     named = "best within limits" if column == "optimum" else "limit"
     return [
-        base.mark_line(color="var(--ink)", strokeWidth=1.2, strokeDash=[6, 4]).encode(x=_episode(log), y=at),
+        base.mark_line(color="var(--ink)", strokeWidth=1.2, strokeDash=[6, 4]).encode(x=x, y=at),
         base.transform_filter(f"datum.episode == {study.episodes}")
         .mark_text(align="right", baseline="bottom", dy=-4, dx=-2, color="var(--ink)", text=f"{named} {number(value)}")
-        .encode(x=_episode(log), y=at),
+        .encode(x=x, y=at),
     ]  # fmt: skip
 
 
-def _region(study: Study, i: int) -> alt.LayerChart:
+def _around_the_optima(study: Study, table: Table, i: int) -> Float:
+    """A frame ``[2, 2]``, lower and upper corner: all optima, and where lines end."""
+    points = [
+        (x, y)
+        for limit, name, x, y in zip(table["limit"], table["set"], table["constraint"], table["reward"], strict=True)
+        if limit == i and name.startswith("optimum")
+    ]  # fmt: skip
+    points += [(l.late(f"constraint_{i}").mean, l.late("value").mean) for l in study.lines]
+    low, high = np.min(points, axis=0), np.max(points, axis=0)
+    room = np.maximum(0.5 * (high - low), 1e-3 * (1.0 + np.abs(high)))
+    return np.array([low - room, high + room])
+
+
+def _region(study: Study, i: int, frame: Float | None) -> Any:
     """All policies, those within limits, the optimum of each, and the way of one line through them."""
     chosen = alt.param(name="chosen", value=0)
     sets = alt.Chart(alt.NamedData("regions")).transform_filter(
@@ -372,8 +377,8 @@ def _region(study: Study, i: int) -> alt.LayerChart:
     )
     sign = SIGNS[study.senses[i]]
     x = alt.X("constraint:Q", title=f"constraint{'' if study.m == 1 else f' {i + 1}'} ({sign} limit)",
-              scale=alt.Scale(zero=False), axis=alt.Axis(grid=False))  # fmt: skip
-    y = alt.Y("reward:Q", title="reward", scale=alt.Scale(zero=False))
+              scale=_framed(frame, 0), axis=alt.Axis(grid=False))  # fmt: skip
+    y = alt.Y("reward:Q", title="reward", scale=_framed(frame, 1))
     order = alt.Order("corner:Q")
     layers = []
     for name, fill, stroke, dash in (
@@ -384,7 +389,7 @@ def _region(study: Study, i: int) -> alt.LayerChart:
     ):
         layers.append(
             sets.transform_filter(f"datum.set == '{name}'")
-            .mark_line(fill=fill, stroke=stroke, strokeDash=dash, strokeWidth=1.6, interpolate="linear")
+            .mark_line(fill=fill, stroke=stroke, strokeDash=dash, strokeWidth=1.6, clip=True)
             .encode(x=x, y=y, order=order)
         )  # fmt: skip
     way = alt.Chart(alt.NamedData("curves")).transform_filter("datum.group == chosen")
@@ -392,10 +397,10 @@ def _region(study: Study, i: int) -> alt.LayerChart:
     tip = [alt.Tooltip("episode:Q", format=","), alt.Tooltip("value:Q", title="reward", format=".4~g"),
            alt.Tooltip(f"constraint_{i}:Q", title="constraint", format=".4~g")]  # fmt: skip
     layers += [
-        way.mark_line(color="var(--ink)", strokeWidth=1.2, opacity=0.75).encode(order="episode:Q", **at),
-        way.mark_point(filled=True, size=26, color="var(--ink)", opacity=0.55).encode(tooltip=tip, **at),
+        way.mark_line(color="var(--ink)", strokeWidth=1.2, opacity=0.75, clip=True).encode(order="episode:Q", **at),
+        way.mark_point(filled=True, size=14, color="var(--ink)", opacity=0.55, clip=True).encode(tooltip=tip, **at),
         way.transform_filter("datum.episode == 1")
-        .mark_point(size=90, fill="var(--paper)", stroke="var(--ink)", opacity=1, strokeWidth=1.6).encode(tooltip=tip, **at),
+        .mark_point(size=90, fill="var(--paper)", stroke="var(--ink)", opacity=1, strokeWidth=1.6, clip=True).encode(tooltip=tip, **at),
         way.transform_filter(f"datum.episode == {study.episodes}")
         .mark_point(filled=True, size=110, color="var(--ink)", opacity=1).encode(tooltip=tip, **at),
     ]  # fmt: skip
@@ -405,20 +410,23 @@ def _region(study: Study, i: int) -> alt.LayerChart:
         ("pessimistic", "var(--careful)", "triangle-down"),
     ):
         layers.append(
-            sets.transform_filter(f"datum.set == 'optimum of {name}'")
+            sets.transform_filter(f"datum.set == 'optimum, {name}'")
             .mark_point(filled=True, size=110, shape=shape, color=colour, opacity=1, stroke="var(--paper)", strokeWidth=1)
             .encode(x=x, y=y, tooltip=[
                 alt.Tooltip("set:N", title="which"),
                 alt.Tooltip("reward:Q", format=".4~g"), alt.Tooltip("constraint:Q", format=".4~g"),
             ])
         )  # fmt: skip
-    chart: alt.LayerChart = (
-        alt.layer(*layers).properties(width="container", height=340).add_params(chosen)
-    )
-    return chart
+    return alt.layer(*layers).properties(width="container", height=340).add_params(chosen)
 
 
-def _frontier(study: Study) -> alt.LayerChart:
+def _framed(frame: Float | None, axis: int) -> alt.Scale:
+    if frame is None:
+        return alt.Scale(zero=False)
+    return alt.Scale(domain=frame[:, axis].tolist(), nice=False)
+
+
+def _frontier(study: Study) -> Any:
     """Regret against violation, a dot per stance; the slider picks one."""
     picked, counted = alt.param(name="picked", value=0), alt.param(name="counted", value="net")
     source: Any = alt.Chart(alt.NamedData("frontier")).transform_calculate(name="names[datum.group]")
@@ -426,8 +434,8 @@ def _frontier(study: Study) -> alt.LayerChart:
         for suffix in ("", "_low", "_high"):
             value = f"counted == 'strong' ? datum.strong_{metric}{suffix} : datum.{metric}{suffix}"
             source = source.transform_calculate(**{axis + suffix: value})
-    x = alt.X("x:Q", title="violation, summed", axis=alt.Axis(format="~s"), scale=alt.Scale(zero=False, nice=True))
-    y = alt.Y("y:Q", title="regret, summed", axis=alt.Axis(format="~s"), scale=alt.Scale(zero=False, nice=True))
+    x = alt.X("x:Q", title="violation, summed", axis=alt.Axis(labelExpr=SHORT), scale=alt.Scale(zero=False, nice=True))
+    y = alt.Y("y:Q", title="regret, summed", axis=alt.Axis(labelExpr=SHORT), scale=alt.Scale(zero=False, nice=True))
     colour = _colour(study)
     tip = [alt.Tooltip("name:N", title="setting"), alt.Tooltip("y:Q", title="regret", format=",.4~g"),
            alt.Tooltip("x:Q", title="violation", format=",.4~g")]  # fmt: skip
@@ -448,20 +456,17 @@ def _frontier(study: Study) -> alt.LayerChart:
         dot,
         named,
     ]  # fmt: skip
-    chart: alt.LayerChart = (
-        alt.layer(*layers)
-        .properties(width="container", height=320)
-        .add_params(_names(study), picked, counted)
-    )
-    return chart
+    sized = alt.layer(*layers).properties(width="container", height=320)
+    return sized.add_params(_names(study), picked, counted)
 
 
-def _policy(table: Table) -> alt.FacetChart:
+def _policy(table: Table) -> Any:
     """A map of states and steps for each action: the darker, the likelier."""
     steps, states = max(table["step"]) + 1, len(set(table["state"]))
     wide, high = max(9, min(24, 220 // steps)), max(7, min(22, 360 // states))
     chosen = alt.param(name="chosen", value=table["group"][0])
-    few = alt.Axis(labelOverlap="greedy", grid=False, domain=False, ticks=False, labelAngle=0)
+    few = alt.Axis(labelOverlap="greedy", grid=False, domain=False, ticks=False, labelAngle=0,
+                   labelFlush=False, labelSeparation=5)  # fmt: skip
     cell = (
         alt.Chart()
         .mark_rect(color="var(--deep)", stroke="var(--rule)", strokeWidth=0.5)
@@ -473,12 +478,11 @@ def _policy(table: Table) -> alt.FacetChart:
         )
         .properties(width=alt.Step(wide), height=alt.Step(high))
     )  # fmt: skip
-    header = alt.Header(title=None, labelExpr="'action ' + datum.label", labelAnchor="start")
-    chart: alt.FacetChart = (
+    header = alt.Header(title=None, labelExpr="'action ' + datum.value", labelAnchor="start")
+    return (
         alt.layer(cell, data=alt.NamedData("policies"))
         .transform_filter("datum.group == chosen")
         .facet(facet=alt.Facet("action:O", header=header), columns=1)
         .properties(spacing=18, usermeta={"panel": steps * wide + 60})
         .add_params(chosen)
     )
-    return chart

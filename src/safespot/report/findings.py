@@ -24,7 +24,7 @@ from ..signals import Problem
 POINTS = 160  # episodes that a curve is drawn through
 PART = 0.1  # of the episodes: the first are "early", the last "late"
 KEPT = 1e-3  # of its range: a limit that is missed by less counts as kept
-RESAMPLES = 1000
+RESAMPLES = 400
 STANCES = {"pessimistic": 0.0, "optimistic": 1.0}
 
 

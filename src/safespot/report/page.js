@@ -32,11 +32,15 @@ function chosenOf(figure) {
 async function draw(figure) {
   const { tables, charts } = studyOf(figure);
   const now = switched(mainOf(figure));
-  const variants = charts[figure.dataset.chart];
-  const spec = structuredClone(variants[now.scale] ?? variants.only);
+  const spec = structuredClone(charts[figure.dataset.chart]);
   const used = new Set(JSON.stringify(spec).match(/"name":"(\w+)"/g).map((text) => text.slice(8, -1)));
   spec.datasets = {};
   for (const name of Object.keys(tables)) if (used.has(name)) spec.datasets[name] = rowsOf(tables[name]);
+  if (now.scale === "log") {
+    for (const { encoding } of spec.layer ?? [])
+      for (const axis of spec.usermeta?.logarithmic ?? [])
+        encoding[axis].scale = { ...encoding[axis].scale, type: "log", nice: false };
+  }
   // Panels side by side, as many as fit.
   if (spec.usermeta?.panel) spec.columns = Math.max(1, Math.floor(figure.clientWidth / spec.usermeta.panel));
   for (const param of spec.params ?? []) {
@@ -44,7 +48,7 @@ async function draw(figure) {
     else if (param.name in now) param.value = now[param.name];
   }
   drawn.get(figure)?.finalize();
-  const made = await vegaEmbed(figure.firstElementChild, spec, { mode: "vega-lite", renderer: "svg", actions: false });
+  const made = await vegaEmbed(figure.firstElementChild, spec, { mode: "vega-lite", renderer: "svg", actions: false, logLevel: 1 }); // errors; an empty chart is none
   drawn.set(figure, made);
   // The figure has a text of its own; Vega's would be read out a second time.
   figure.querySelector("svg")?.setAttribute("aria-hidden", "true");
@@ -65,7 +69,7 @@ document.addEventListener("input", (event) => {
   const { target } = event;
   if (target.id === "study") return;
   const main = mainOf(target), now = switched(main), figures = [...main.querySelectorAll("figure")];
-  if (target.name === "scale") drawAll(main, (figure) => "log" in studyOf(figure).charts[figure.dataset.chart]);
+  if (target.name === "scale") drawAll(main, (figure) => studyOf(figure).charts[figure.dataset.chart].usermeta?.logarithmic?.length);
   else if (target.name === "chosen") set(target.closest("section").querySelectorAll("figure"), "chosen", +target.value);
   else set(figures, target.name, now[target.name]);
   if (target.name === "picked") {

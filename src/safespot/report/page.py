@@ -26,18 +26,22 @@ PALETTE = 7  # groups up to which each has a colour of its own
 
 def write(store: Store, path: Path) -> Path:
     """Write the page, as fine as fits into a file of `LARGEST` bytes."""
-    for points, every in ((POINTS, True), (POINTS, False), (POINTS // 2, False), (POINTS // 4, False)):
-        data = render(store, points, every).encode()
+    for points in (POINTS, POINTS // 2, POINTS // 4):
+        studies = read(store, points)
+        tables = [_tables(study, store) for study in studies]
+        data = render(studies, tables).encode()
+        if len(data) > LARGEST:
+            for each in tables:
+                del each["runs"]  # the store has them
+            data = render(studies, tables).encode()
         if len(data) <= LARGEST:
             break
     files.replace(path, data)
     return path
 
 
-def render(store: Store, points: int = POINTS, every_run: bool = True) -> str:
-    """The page with curves through so many points, and with the numbers of every run or without."""
-    studies = read(store, points)
-    shown = [_tables(study, store, every_run) for study in studies]
+def render(studies: Sequence[Study], shown: Sequence[dict[str, charts.Table]]) -> str:
+    """The page of some studies and their tables."""
     data = [
         {
             "names": [line.name for line in study.lines],
@@ -75,18 +79,17 @@ average misses it by less than a thousandth of its range.</footer>
 """
 
 
-def _tables(study: Study, store: Store, every_run: bool) -> dict[str, charts.Table]:
+def _tables(study: Study, store: Store) -> dict[str, charts.Table]:
     """All numbers of a study; a table without rows is left out."""
     tables = {
         "curves": charts.curves(study),
         "truth": charts.truth(study),
         "regions": charts.regions(study),
         "policies": charts.policies(study, store),
+        "runs": charts.runs(study),
     }
     if sum(line.xi is not None for line in study.lines) > 1:
         tables["frontier"] = charts.frontier(study)
-    if every_run:
-        tables["runs"] = charts.runs(study)
     return {name: table for name, table in tables.items() if table["group" if "group" in table else "episode"]}
 
 
@@ -122,28 +125,32 @@ def _study(study: Study, tables: dict[str, charts.Table], k: int) -> str:
             "curves",
         ),
         _section(
-            "What is known of the limits",
-            "The learner only sees noisy hints of each limit. Its lower and upper bound close in on the truth (dashed); the "
-            "pessimistic stance plans with the stricter bound, the optimistic one with the looser.",
-            [_figure(f"threshold-{i}", f"Bounds of {_called('threshold', study, i)} against episodes, closing in on "
-                     f"{words.number(study.limits(study.episodes)[i])}.") for i in each],
-            _details("Numbers", _sampled(study, [f"threshold_{e}_{i}" for i in each for e in ("lower", "upper")])),
-            "curves",
-        ),
-        _section(
-            "The price of a limit",
-            "The multiplier: how much reward the learner gives up for one unit of the limit. Zero: the limit does not bind.",
-            [_figure(f"multiplier-{i}", f"{_called('Multiplier', study, i)} against episodes. "
-                     f"{_late(study, f'multiplier_{i}')}") for i in each],
-            _details("Numbers", _sampled(study, [f"multiplier_{i}" for i in each])),
+            "What is known of the limits, and what they cost",
+            "The learner only sees noisy hints of each limit. Its lower and upper bound close in on the truth (dashed): the "
+            "pessimistic stance plans with the stricter bound, the optimistic one with the looser. The multiplier is the price: "
+            "the reward that the learner gives up for one unit of the limit. At zero the limit does not bind.",
+            [figure for i in each for figure in (
+                _figure(f"threshold-{i}", f"Bounds of {_called('threshold', study, i)} against episodes, closing in on "
+                        f"{words.number(study.limits(study.episodes)[i])}."),
+                _figure(f"multiplier-{i}", f"{_called('Multiplier', study, i)} against episodes. "
+                        f"{_late(study, f'multiplier_{i}')}"),
+            )],
+            _details("Numbers", _sampled(study, [
+                f"{name}_{i}" for i in each for name in ("threshold_lower", "threshold_upper", "multiplier")
+            ])),
             "curves",
         ),
         _section(
             "Everything that can be achieved",
-            "Each point is a policy: what it earns, and what it has of the constraint. Grey: all policies. Green: those that "
-            "keep the true limits. Blue outline: those that a pessimist would allow, with what was known at the end; orange, "
-            "dashed: an optimist. Markers: the best policy of each. The black path is the learner's, from the ring to the dot.",
-            [_figure(f"region-{i}", _region_words(study, tables["regions"], i)) for i in each],
+            'Each point is a policy: what it earns, and what it has of the constraint. <span class="key all">All policies</span>, '
+            '<span class="key true">those that keep the true limits</span>, and those that a '
+            '<span class="key careful">pessimist</span> and an <span class="key bold">optimist</span> would allow with what was '
+            "known at the end; markers are the best policy of each set. The dark path is the learner’s, from the ring to the dot. "
+            "On the right a close-up.",
+            [figure for i in each for figure in (
+                _figure(f"region-{i}", _region_words(study, tables["regions"], i)),
+                _figure(f"closeup-{i}", f"The same, close up around the best policies and where learning ended."),
+            )],
             _chooser(study, "region"),
             "regions",
         ),
@@ -179,8 +186,7 @@ def _study(study: Study, tables: dict[str, charts.Table], k: int) -> str:
 
 def _first(study: Study) -> str:
     """The first screen: what was run, what came out."""
-    head, *_ = words.head(study), None
-    heads = "".join(f'<th scope="col">{_cell(cell)}</th>' for cell in head)
+    heads = "".join(f'<th scope="col">{_cell(cell)}</th>' for cell in words.head(study))
     rows = "".join(
         f'<tr><th scope="row"><span class="chip g{k}"></span>{_cell(name)}</th>'
         + "".join(f"<td>{_cell(cell)}</td>" for cell in cells)
@@ -234,7 +240,7 @@ def _section(
     """A heading, how to read it, its charts, and its numbers."""
     return f"""<section>
 <h2>{title}</h2><p>{says}</p>
-<div class="grid n{min(len(figures), 3)}">{"".join(figures)}</div>
+<div class="grid n{3 if len(figures) == 3 else min(len(figures), 2)}">{"".join(figures)}</div>
 <div class="more">{more}{_csv(table)}</div>
 </section>"""
 

@@ -1,112 +1,136 @@
 """What all policies together can achieve: the pairs (constraint i, reward) of every policy, and of those within limits.
 
-Both sets are convex polygons (of occupancy measures, a linear image). Each is found through its support function, the
-farthest point in a direction: backward induction gives it for all policies, column generation for those within limits.
+The values of all policies are a convex polytope, whose corners are deterministic policies; backward induction finds the
+farthest corner in any direction. With one constraint the corners are found until an eye sees no more of them; with more,
+directions are drawn as well. Limits cut the polytope; the best policy within them is the oracle's, so it is exact.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
+from scipy.spatial import ConvexHull, QhullError
 
-from ..arrays import Float, Int
+from ..arrays import Float
 from ..cmdp import CMDP
-from ..columns import Column, best_mixture
-from ..oracle import best_plan
+from ..errors import Infeasible
+from ..oracle import best_plan, solve
 
-PRECISION = 2e-3  # of the polygon's size: what an eye does not see
-DEPTH = 5  # how often an edge is divided at most
+PRECISION = 5e-4  # of the polygon's size: what an eye does not see
+DEPTH = 6  # how often an edge is divided at most
+DIRECTIONS = 128  # that are drawn where there are several constraints
 
-Support = Callable[[Float], Float]  # direction [2] -> the farthest point [2]
+
+@dataclass(frozen=True, eq=False)
+class Feasible:
+    """The policies within some limits: for each constraint i a polygon of (constraint i, reward), and the optimum."""
+
+    polygons: tuple[Float, ...]  # [m] of [k, 2]
+    constraints: Float  # [m]: the optimum's
+    reward: float
 
 
 class Region:
-    """The achievable values of a CMDP; plans that were found once are used again."""
+    """The achievable values of a CMDP, inside: ``corners`` ``[k, 1+m]``."""
 
     def __init__(self, cmdp: CMDP) -> None:
         self.cmdp = cmdp
-        self.known: dict[bytes, Column[Int]] = {}
+        found: list[Float] = []
+        for i in range(cmdp.m):
+            plane = np.zeros((2, 1 + cmdp.m))
+            plane[0, 1 + i] = plane[1, 0] = 1.0
+            found += _around(cmdp, plane)
+        if cmdp.m > 1:
+            drawn = np.random.default_rng(0).standard_normal((DIRECTIONS, 1 + cmdp.m))
+            found += [_farthest(cmdp, weights) for weights in drawn]
+        self.corners: Float = np.unique(np.array(found), axis=0)
 
     def achievable(self, i: int) -> Float:
         """The polygon ``[k, 2]`` of (constraint i, reward) that policies have, in the user's terms."""
+        return self._outside(self.corners[:, [1 + i, 0]], i)
 
-        def support(direction: Float) -> Float:
-            weights = np.zeros(1 + self.cmdp.m)
-            weights[1 + i], weights[0] = direction
-            return self._plan(weights).values[[1 + i, 0]]
-
-        return self._outside(polygon(support), i)
-
-    def feasible(self, i: int, limits: Float) -> Float:
-        """The same of those that keep `limits` ``[m]``; empty where none does."""
-        cmdp = self.cmdp
-        inside = cmdp.units.constraints.total_inside(limits, cmdp.H).clip(0.0, cmdp.H)
-        if best_mixture(self._plan, inside, tuple(self.known.values())) is None:
-            return np.empty((0, 2))
-
-        def support(direction: Float) -> Float:
-            # The objective is a mixture of constraint and reward, so the reward itself becomes one
-            # more constraint, which always holds.
-            mixed = np.zeros(1 + cmdp.m)
-            mixed[1 + i], mixed[0] = direction
-
-            def seen(column: Column[Int]) -> Column[Int]:
-                return Column(np.r_[mixed @ column.values, column.values], column.plan)
-
-            found = best_mixture(
-                lambda weights: seen(self._plan(weights[0] * mixed + weights[1:])),
-                np.r_[0.0, inside],
-                tuple(seen(column) for column in self.known.values()),
-            )
-            assert found is not None  # the limits can be kept
-            return found.values[[2 + i, 1]]
-
-        return self._outside(polygon(support), i)
-
-    def _plan(self, weights: Float) -> Column[Int]:
-        plan, values = best_plan(self.cmdp.model, weights)
-        return self.known.setdefault(values.tobytes(), Column(values, plan))
+    def feasible(self, limits: Float) -> Feasible | None:
+        """Those that keep `limits` ``[m]``, in the user's terms; None: there are none."""
+        cmdp, terms = self.cmdp, self.cmdp.units.constraints
+        inside = terms.total_inside(limits, cmdp.H).clip(0.0, cmdp.H)
+        try:
+            best = solve(cmdp.with_thresholds(terms.total_outside(inside, cmdp.H)))
+        except Infeasible:
+            return None
+        reward = cmdp.units.reward.total_inside(best.value, cmdp.H)
+        point = np.r_[reward, terms.total_inside(best.constraints, cmdp.H)]
+        kept = self.corners
+        for j in range(cmdp.m):
+            kept = _extreme(_cut(kept, 1 + j, inside[j]))
+        kept = np.vstack([kept, point])
+        polygons = tuple(self._outside(kept[:, [1 + i, 0]], i) for i in range(cmdp.m))
+        return Feasible(polygons, best.constraints, best.value)
 
     def _outside(self, points: Float, i: int) -> Float:
         units, H = self.cmdp.units, self.cmdp.H
-        scale, offset = units.constraints.scale[i], units.constraints.offset[i]
-        return np.column_stack(
-            [H * offset + scale * points[:, 0], units.reward.total_outside(points[:, 1], H)]
-        )
+        x = H * units.constraints.offset[i] + units.constraints.scale[i] * points[:, 0]
+        return hull(np.column_stack([x, units.reward.total_outside(points[:, 1], H)]))
 
 
-def polygon(support: Support) -> Float:
-    """The corners ``[k, 2]`` of a convex set, counter-clockwise, as exact as an eye can see."""
+def hull(points: Float) -> Float:
+    """The corners ``[k, 2]`` of a cloud, in their order; of points on one line its two ends."""
+    try:
+        return points[ConvexHull(points).vertices]
+    except QhullError:
+        order = np.lexsort(points.T)
+        return np.unique(points[order[[0, -1]]], axis=0)
+
+
+def _farthest(cmdp: CMDP, weights: Float) -> Float:
+    values: Float = best_plan(cmdp.model, weights)[1]
+    return values
+
+
+def _around(cmdp: CMDP, plane: Float) -> list[Float]:
+    """The corners ``[1+m]`` that are seen when all is projected on a plane ``[2, 1+m]``."""
     axes = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
-    corners = [support(axis) for axis in axes]
-    size = max(float(np.ptp(corners, axis=0).max()), 1e-9)
-    found: list[Float] = []
+    corners = [_farthest(cmdp, axis @ plane) for axis in axes]
+    size = max(float(np.ptp(corners @ plane.T, axis=0).max()), 1e-9)
+    found = list(corners)
     for first, second in zip(corners, [*corners[1:], corners[0]], strict=True):
-        found += [first, *_between(support, first, second, PRECISION * size, DEPTH)]
-    kept = [p for p, q in zip(found, [found[-1], *found], strict=False) if np.abs(p - q).max() > 1e-9]
-    return np.array(kept or found[:1])
+        found += _between(cmdp, plane, first, second, PRECISION * size, DEPTH)
+    return found
 
 
 def _between(
-    support: Support, first: Float, second: Float, precision: float, depth: int
+    cmdp: CMDP, plane: Float, first: Float, second: Float, precision: float, depth: int
 ) -> list[Float]:
-    """The corners between two that follow each other."""
-    along = second - first
+    """The corners between two that follow each other, counter-clockwise."""
+    along = plane @ (second - first)
     length = float(np.hypot(*along))
     if depth == 0 or length <= precision:
         return []
     outward = np.array([along[1], -along[0]]) / length
-    corner = support(outward)
-    if outward @ (corner - first) <= precision:
+    corner = _farthest(cmdp, outward @ plane)
+    if outward @ plane @ (corner - first) <= precision:
         return []
     return [
-        *_between(support, first, corner, precision, depth - 1),
+        *_between(cmdp, plane, first, corner, precision, depth - 1),
         corner,
-        *_between(support, corner, second, precision, depth - 1),
+        *_between(cmdp, plane, corner, second, precision, depth - 1),
     ]
 
 
-def top(points: Float) -> Float | None:
-    """The corner with the largest reward: the optimum of a feasible set."""
-    return None if len(points) == 0 else points[points[:, 1].argmax()]
+def _cut(points: Float, axis: int, limit: float) -> Float:
+    """The part of a convex hull at or above a limit: its points there, and where lines between points cross it."""
+    above = points[:, axis] >= limit
+    high, low = points[above], points[~above]
+    if not len(high) or not len(low):
+        return high
+    part = (high[:, None, axis] - limit) / (high[:, None, axis] - low[None, :, axis])
+    crossings = high[:, None] + part[..., None] * (low[None] - high[:, None])
+    return np.vstack([high, crossings.reshape(-1, points.shape[1])])
+
+
+def _extreme(points: Float) -> Float:
+    """About those that are corners: the farthest in many directions. A hull in many dimensions would be slow."""
+    if len(points) <= 2 * DIRECTIONS:
+        return points
+    drawn = np.random.default_rng(0).standard_normal((2 * DIRECTIONS, points.shape[1]))
+    return points[np.unique((points @ drawn.T).argmax(axis=0))]

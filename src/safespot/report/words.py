@@ -34,11 +34,18 @@ def number(value: float, digits: int = 3) -> str:
     return text.replace("-", "−")
 
 
-def interval(found: Estimate) -> str:
-    """The interval of an estimate; nothing where one seed has none."""
-    if math.isnan(found.low):
-        return ""
-    return f"{number(found.low)} to {number(found.high)}"
+def column(found: Sequence[Estimate]) -> list[tuple[str, str]]:
+    """Means and their intervals, all with as many decimals as show four digits of the largest; one seed has no interval."""
+    largest = max((abs(one.mean) for one in found if one.mean), default=1.0)
+    decimals = min(6, max(0, 3 - math.floor(math.log10(largest))))
+
+    def said(x: float) -> str:
+        return f"{x:,.{decimals}f}".replace("-", "−")
+
+    return [
+        (said(one.mean), "" if math.isnan(one.low) else f"{said(one.low)} to {said(one.high)}")
+        for one in found
+    ]
 
 
 def listed(words: Sequence[str]) -> str:
@@ -75,29 +82,28 @@ def verdict(study: Study) -> list[str]:
     rewards = {line: line.late("value").mean for line in study.lines}
     if kept:
         top = max(kept, key=lambda line: rewards[line])
-        who = _who(study, kept)
-        said.append(f"{who} kept {every} over the last tenth of the episodes.")
         one = "It" if len(kept) == 1 else f"The best of them, {top.name},"
-        said.append(f"{one} earned {number(rewards[top])} an episode{_beside(rewards[top], best)}.")
+        said += [
+            f"{_who(study, kept)} kept {every} over the last tenth of the episodes.",
+            f"{one} earned {_earned(rewards[top], best)}.",
+        ]
     if broke:
         worst = max(broke, key=lambda line: max(_misses(study, line)))
         misses = _misses(study, worst)
-        i = misses.index(max(misses))
-        who = _who(study, broke)
-        most = "" if len(broke) == 1 else f", {worst.name} the most,"
-        said.append(
-            f"{who}{most} missed {limit_name(study, i)} by {number(misses[i])} an episode."
-        )
-        if not kept:
-            top = max(broke, key=lambda line: rewards[line])
-            one = "It" if len(broke) == 1 else top.name
-            said.append(
-                f"{one} earned {number(rewards[top])} an episode{_beside(rewards[top], best)}."
-            )
+        where, by = limit_name(study, misses.index(max(misses))), number(max(misses), 2)
+        if len(broke) == 1:
+            said.append(f"{_who(study, broke)} missed {where} by {by} an episode.")
         else:
-            extra = max(rewards[line] for line in broke) - max(rewards[line] for line in kept)
-            if extra > 0.0:
-                said.append(f"Missing it brought {number(extra)} more reward an episode.")
+            said.append(
+                f"{_who(study, broke)} did not: {worst.name} missed {where} the most, by {by} an episode."
+            )
+        top = max(broke, key=lambda line: rewards[line])
+        extra = rewards[top] - max((rewards[line] for line in kept), default=-math.inf)
+        if not kept:
+            one = "It" if len(broke) == 1 else f"The best in reward, {top.name},"
+            said.append(f"{one} earned {_earned(rewards[top], best)}.")
+        elif extra > 0.0:
+            said.append(f"That brought up to {number(extra, 2)} more reward an episode.")
     return said
 
 
@@ -123,23 +129,33 @@ def head(study: Study) -> list[Cell]:
 
 def rows(study: Study) -> list[list[Cell]]:
     """A row per line: reward, limits, violation and how far the thresholds are known, late in learning."""
-    return [_row(study, line) for line in study.lines]
+    lines, m = study.lines, range(study.m)
+    reward = column([line.late("value") for line in lines])
+    limits = [column([line.late(f"constraint_{i}") for line in lines]) for i in m]
+    both = [line.rate("strong_violation", late) for late in (False, True) for line in lines]
+    violation = column(both)
+    early, late = violation[: len(lines)], violation[len(lines) :]
+    return [
+        [
+            Cell(line.name),
+            Cell(*reward[k]),
+            *(Cell(*limits[i][k], kept) for i, kept in enumerate(study.kept(line))),
+            Cell(*early[k]),
+            Cell(*late[k]),
+            *(_known(line, i) for i in m),
+        ]
+        for k, line in enumerate(lines)
+    ]
 
 
-def _row(study: Study, line: Line) -> list[Cell]:
-    reward, kept = line.late("value"), study.kept(line)
-    cells = [Cell(line.name), Cell(number(reward.mean), interval(reward))]
-    for i in range(study.m):
-        value = line.late(f"constraint_{i}")
-        cells.append(Cell(number(value.mean), interval(value), kept[i]))
-    for late in (False, True):
-        violation = line.rate("strong_violation", late)
-        cells.append(Cell(number(violation.mean, 2), interval(violation)))
-    for i in range(study.m):
-        low, high = (line.columns[f"threshold_{end}_{i}"][:, -1].mean() for end in ("lower", "upper"))
-        known = "given" if high - low < 1e-12 else f"{number(low)} to {number(high)}"
-        cells.append(Cell(known, "" if known == "given" else f"{number(high - low, 2)} wide"))
-    return cells
+def _known(line: Line, i: int) -> Cell:
+    """Between which bounds a threshold is known to lie at the end."""
+    low, high = (
+        float(line.columns[f"threshold_{end}_{i}"][:, -1].mean()) for end in ("lower", "upper")
+    )
+    if high - low < 1e-12:
+        return Cell("given")
+    return Cell(f"{number(low)} to {number(high)}", f"{number(high - low, 2)} wide")
 
 
 def growth(study: Study) -> list[list[str]]:
@@ -194,16 +210,18 @@ def _who(study: Study, lines: Sequence[Line]) -> str:
         return "It"
     if len(lines) <= 4:
         names = listed([line.name for line in lines])
-        return names[0].upper() + names[1:]
+        return names if names.startswith("ξ") else names[0].upper() + names[1:]
     return f"{len(lines)} of {len(study.lines)} settings"
 
 
-def _beside(reward: float, best: float) -> str:
-    """How that compares with the best policy within the limits."""
+def _earned(reward: float, best: float) -> str:
+    """A reward beside that of the best policy within the limits."""
     if math.isnan(best):
-        return ""
-    share = f" ({100.0 * reward / best:.1f} %)" if best > 0.0 and reward > 0.0 else ""
-    return f"; the best policy that keeps the limits has {number(best)}{share}"
+        return f"{number(reward)} an episode"
+    if best > 0.0 and reward > 0.0:
+        share = f"{100.0 * reward / best:.1f} %"
+        return f"{number(reward)} an episode, {share} of what the best policy within the limits earns"
+    return f"{number(reward)} an episode; the best policy within the limits earns {number(best)}"
 
 
 def _learner(name: str) -> str:
