@@ -133,7 +133,7 @@ def regions(study: Study) -> Table:
         add(i, -1, "all", region.achievable(i))
     add_feasible(-1, "true", study.limits(study.episodes))
     for index, line in enumerate(study.lines):
-        for name, limits in zip(("pessimistic", "optimistic"), _ends(study, line), strict=True):
+        for name, limits in zip(("pessimistic", "optimistic"), learned_limits(study, line), strict=True):
             add_feasible(index, name, limits)
     return table
 
@@ -163,7 +163,7 @@ def rounded(values: Float) -> list[float | None]:
     return [float(f"{x:.6g}") if math.isfinite(x) else None for x in values.tolist()]
 
 
-def _ends(study: Study, line: Line) -> tuple[Float, Float]:
+def learned_limits(study: Study, line: Line) -> tuple[Float, Float]:
     """The limits ``[m]`` that a line ends with if it is careful, and if it is not."""
     low, high = (
         np.array([line.columns[f"threshold_{e}_{i}"][:, -1].mean() for i in range(study.m)])
@@ -434,8 +434,9 @@ def _frontier(study: Study) -> Any:
         for suffix in ("", "_low", "_high"):
             value = f"counted == 'strong' ? datum.strong_{metric}{suffix} : datum.{metric}{suffix}"
             source = source.transform_calculate(**{axis + suffix: value})
-    x = alt.X("x:Q", title="violation, summed", axis=alt.Axis(labelExpr=SHORT), scale=alt.Scale(zero=False, nice=True))
-    y = alt.Y("y:Q", title="regret, summed", axis=alt.Axis(labelExpr=SHORT), scale=alt.Scale(zero=False, nice=True))
+    room = alt.Scale(zero=False, nice=False, padding=36)  # for names
+    x = alt.X("x:Q", title="violation, summed", axis=alt.Axis(labelExpr=SHORT), scale=room)
+    y = alt.Y("y:Q", title="regret, summed", axis=alt.Axis(labelExpr=SHORT), scale=room)
     colour = _colour(study)
     tip = [alt.Tooltip("name:N", title="setting"), alt.Tooltip("y:Q", title="regret", format=",.4~g"),
            alt.Tooltip("x:Q", title="violation", format=",.4~g")]  # fmt: skip
@@ -444,7 +445,7 @@ def _frontier(study: Study) -> Any:
         x=x, y=y, color=colour, tooltip=tip,
         size=alt.condition("datum.group == picked", alt.value(260), alt.value(90)),
     )  # fmt: skip
-    named = source.mark_text(align="left", dx=11, dy=-9, color="var(--quiet)").encode(
+    named = source.mark_text(dy=-16, color="var(--quiet)").encode(
         x=x, y=y, text="name:N",
         opacity=alt.condition(f"datum.group == picked || {len(study.lines)} <= 5", alt.value(1), alt.value(0)),
     )  # fmt: skip

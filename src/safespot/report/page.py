@@ -145,8 +145,8 @@ def _study(study: Study, tables: dict[str, charts.Table], k: int) -> str:
             'Each point is a policy: what it earns, and what it has of the constraint. <span class="key all">All policies</span>, '
             '<span class="key true">those that keep the true limits</span>, and those that a '
             '<span class="key careful">pessimist</span> and an <span class="key bold">optimist</span> would allow with what was '
-            "known at the end; markers are the best policy of each set. The dark path is the learner’s, from the ring to the dot. "
-            "On the right a close-up.",
+            "known at the end; markers are the best policy of each set. The dotted path is the learner’s, from the ring to the large "
+            "dot. Beside it a close-up.",
             [figure for i in each for figure in (
                 _figure(f"region-{i}", _region_words(study, tables["regions"], i)),
                 _figure(f"closeup-{i}", f"The same, close up around the best policies and where learning ended."),
@@ -173,7 +173,7 @@ def _study(study: Study, tables: dict[str, charts.Table], k: int) -> str:
         sections.append(
             _section(
                 "The policy at the end",
-                f"How likely each action is in each state and step: the darker, the likelier. Of seed {seed}.{part}",
+                f"How likely each action is in each state and step: the stronger the colour, the likelier. Of seed {seed}.{part}",
                 [_figure("policy", "Heat maps of the final policy, one for each action, over states and steps.")],
                 _chooser(study, "policy", set(tables["policies"]["group"])),
                 "policies",
@@ -198,8 +198,9 @@ def _first(study: Study) -> str:
 <h1>{escape(study.name)}</h1>
 <p class="lead">{escape(words.what(study))}</p>
 <p class="verdict">{said}</p>
+<p class="note">Averages over the last tenth of the episodes, unless said otherwise; small: 95 % intervals over seeds.</p>
 <div class="wide" tabindex="0" role="region" aria-label="Results of each setting">
-<table class="results"><caption>Averages over the last tenth of the episodes, unless said otherwise; small: 95 % interval over seeds</caption>
+<table class="results">
 <thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>
 </header>"""
 

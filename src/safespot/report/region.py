@@ -129,7 +129,9 @@ def _cut(points: Float, axis: int, limit: float) -> Float:
 
 
 def _extreme(points: Float) -> Float:
-    """About those that are corners: the farthest in many directions. A hull in many dimensions would be slow."""
+    """The corners; beyond a plane about these: the farthest in many directions, since a hull would be slow there."""
+    if points.shape[1] == 2 and len(points):
+        return hull(points)
     if len(points) <= 2 * DIRECTIONS:
         return points
     drawn = np.random.default_rng(0).standard_normal((2 * DIRECTIONS, points.shape[1]))
