@@ -82,11 +82,11 @@ def contents(store: Path) -> dict[str, bytes]:
 
 def leftovers(store: Path) -> list[str]:
     """Files that a finished sweep should not leave behind."""
-    wanted = {".parquet", ".json"}
+    wanted = {".parquet", ".json", ".safetensors"}
     return [
         str(path.relative_to(store))
         for path in store.rglob("*")
-        if path.is_file() and path.suffix not in wanted
+        if path.is_file() and not (path.suffix in wanted and path.parent.name in ("runs", store.name))
     ]
 
 

@@ -31,6 +31,11 @@ def write_arrays(
     path: str | Path, kind: str, arrays: dict[str, NDArray], about: dict[str, Any]
 ) -> None:
     """Write `arrays` and the JSON-able `about` to `path`, whole or not at all."""
+    replace(_as_path(path), pack(kind, arrays, about))
+
+
+def pack(kind: str, arrays: dict[str, NDArray], about: dict[str, Any]) -> bytes:
+    """The bytes of such a file."""
     from safetensors.numpy import save
 
     header = {"kind": kind, "version": VERSION, "about": about}
@@ -38,8 +43,7 @@ def write_arrays(
     # One entry of metadata, since safetensors writes several in no fixed order. np.ascontiguousarray would turn a
     # number into an array of one.
     metadata = {"safespot": json.dumps(header, sort_keys=True, allow_nan=False)}
-    data = save({name: np.asarray(array, order="C") for name, array in arrays.items()}, metadata)
-    replace(_as_path(path), data)
+    return save({name: np.asarray(array, order="C") for name, array in arrays.items()}, metadata)
 
 
 def read_arrays(path: str | Path, kind: str) -> tuple[dict[str, NDArray], dict[str, Any]]:

@@ -3,6 +3,7 @@
     store.json                                what this folder is
     runs/<id>.parquet                         the results of a finished run, a row per recorded episode
     runs/<id>.json                            what the run was, and where it comes from
+    runs/<id>.safetensors                     its last policy [H,S,A], unless that has too many entries to keep
     checkpoints/<id>.<0|1>.safetensors        an unfinished run, two generations
     claims/<id>                               a lock, while a sweep of this host is at work on it
 
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import files
+from ..arrays import Policy
 from ..errors import InvalidFile, SafespotError, UnknownName
 from .claims import Claims
 from .parquet import Columns, Encoder
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     import pandas
 
 FORMAT = 1
+POLICY_ENTRIES = 250_000  # up to which a policy is kept: 2 MB
 ABOUT = {
     "run": "VARCHAR", "problem": "VARCHAR", "problem_options": "JSON", "signals": "JSON",
     "learner": "VARCHAR", "learner_options": "JSON", "anytime": "BOOLEAN", "episodes": "BIGINT",
@@ -42,6 +45,7 @@ class Outcome:
 
     run: RunSpec
     columns: Columns
+    policy: Policy | None  # for the coming episode; None: too large to be kept
     facts: dict[str, Any]  # the optimum, the limits, rho
     seconds: float  # of learning
     provenance: dict[str, Any]
@@ -101,6 +105,12 @@ class Store:
             raise UnknownName(f"{self.path} has no finished run {run!r}.") from None
         return about
 
+    def policy(self, run: str) -> Policy | None:
+        """The policy ``[H,S,A]`` that a finished run ended with; None: it was too large to be kept."""
+        self.about(run)
+        path = self._file(run, "safetensors")
+        return files.read_arrays(path, "policy")[0]["policy"] if path.exists() else None
+
     def query(self, sql: str, parameters: Sequence[Any] | None = None) -> duckdb.DuckDBPyRelation:
         """DuckDB's answer to a question about the views `results` and `runs`.
 
@@ -137,7 +147,7 @@ class Store:
     # What a sweep does
 
     def commit(self, outcomes: Sequence[Outcome], encoder: Encoder) -> None:
-        """Make runs finished: first what they are, then their results."""
+        """Make runs finished: first what they are and what they ended with, then their results."""
         if not outcomes:
             return
         encoded = encoder({outcome.run.id: outcome.columns for outcome in outcomes})
@@ -151,8 +161,14 @@ class Store:
             }
             for outcome in outcomes
         }
+        policies = {
+            outcome.run.id: files.pack("policy", {"policy": outcome.policy}, {"run": outcome.run.id})
+            for outcome in outcomes
+            if outcome.policy is not None
+        }
         files.replace_all(
-            {
+            {self._file(run, "safetensors"): data for run, data in policies.items()}
+            | {
                 self._file(run, "json"): json.dumps(what).encode() + b"\n"
                 for run, what in about.items()
             }

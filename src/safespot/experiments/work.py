@@ -30,7 +30,7 @@ from ..training import Training
 from .checkpoints import Checkpoint, versions
 from .parquet import columns
 from .spec import LawSpec, RunSpec, SignalsSpec
-from .store import Outcome
+from .store import POLICY_ENTRIES, Outcome
 
 CHECKPOINT_SECONDS = 20.0
 REPORT_SECONDS = 0.2
@@ -99,6 +99,7 @@ def perform(run: RunSpec, store: Path | None, report: Report) -> Outcome:
     return Outcome(
         run=run,
         columns=columns(result),
+        policy=result.policy if result.policy.size <= POLICY_ENTRIES else None,
         facts={
             "optimum": None if math.isnan(result.optimum) else result.optimum,
             "limits": cmdp.limits.tolist(),
