@@ -22,7 +22,7 @@ from safespot.experiments.spec import (
     SignalsSpec,
     Spec,
 )
-from safespot.experiments.work import make_learner, setting_of
+from safespot.experiments.work import make_learner, read_setting
 from tests.sweeping import TINY, tiny
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples" / "sweeps").glob("*.toml"))
@@ -160,7 +160,7 @@ def test_what_is_no_toml_is_our_error(text: Any, tmp_path: Path) -> None:
 def test_options_from_the_truth_and_infinity() -> None:
     known = {"name": "spot", "options": {"rho": "slater", "thresholds": "known"}}
     (run, *_) = tiny(learners=[known])
-    learner, cmdp = make_learner(run), setting_of(run.setting).problem.cmdp
+    learner, cmdp = make_learner(run), read_setting(run.setting).problem.cmdp
     assert learner.rho == ss.slater(cmdp).rho
     assert learner.options.episodes == 60
     np.testing.assert_allclose(learner.thresholds, cmdp.limits)
@@ -180,7 +180,7 @@ def test_laws_and_drift_are_the_problems() -> None:
         "drift": {"thresholds": [0.5], "first": 10, "last": 20},
     }
     (run, *_) = tiny(problem={**TINY["problem"], "signals": signals})
-    found = setting_of(run.setting).problem.signals
+    found = read_setting(run.setting).problem.signals
     assert found.rewards == ss.Gaussian(0.2)
     assert found.constraints == ss.Beta()
     assert found.thresholds == ss.Deterministic()

@@ -154,9 +154,12 @@ class RunSpec:
     @cached_property
     def setting(self) -> str:
         """The problem's part of the content: runs with the same one share its optimum."""
-        return _text(
-            {name: self.content[name] for name in ("problem", "problem_options", "signals")}
-        )
+        return setting_of(self.content)
+
+
+def setting_of(content: Mapping[str, Any]) -> str:
+    """The problem's part of a run's content, as text."""
+    return _text({name: content[name] for name in ("problem", "problem_options", "signals")})
 
 
 class Spec(_Record):

@@ -141,7 +141,7 @@ def begin(run: RunSpec, checkpoint: Checkpoint | None) -> tuple[Training, list[s
 
 def fresh(run: RunSpec) -> Training:
     """The training of a run before its first episode."""
-    setting = setting_of(run.setting)
+    setting = read_setting(run.setting)
     return Training(
         setting.problem,
         make_learner(run),
@@ -155,7 +155,7 @@ def fresh(run: RunSpec) -> Training:
 
 def make_learner(run: RunSpec) -> Spot:
     """The learner of a run; two of its options may be taken from the truth."""
-    setting = setting_of(run.setting)
+    setting = read_setting(run.setting)
     options = dict(run.learner_options)
     rho = options.get("rho")
     if rho in ("slater", "inf"):
@@ -184,7 +184,7 @@ class Setting:
 
 
 @functools.lru_cache(SETTINGS)
-def setting_of(setting: str) -> Setting:
+def read_setting(setting: str) -> Setting:
     """The problem of some runs, made once in a process."""
     content = json.loads(setting)
     problem = problems.make(content["problem"], **content["problem_options"])

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import Float, Int
-from ..experiments import RunSpec, Store
+from ..experiments import Store
+from ..experiments.spec import setting_of
 from ..experiments.summary import Estimate, Group, Summary, estimate, summarise
-from ..experiments.work import Setting, setting_of
+from ..experiments.work import Setting, read_setting
 from ..signals import Problem
 
 POINTS = 160  # episodes that a curve is drawn through
@@ -199,8 +200,8 @@ def _study(
     ]
     lines.sort(key=lambda line: (line.family, math.inf if line.xi is None else line.xi, line.name))
     first = abouts[0][0]
-    spec = RunSpec.model_validate({k: first[k] for k in RunSpec.model_fields})
-    return Study(name, setting_of(spec.setting), first["episodes"], tuple(lines))
+    setting = read_setting(setting_of(first))
+    return Study(name, setting, first["episodes"], tuple(lines))
 
 
 def _line(
