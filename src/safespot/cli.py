@@ -235,7 +235,7 @@ def run(
     bonus_scale: Annotated[float, typer.Option(help="Of the bonus; 1 is the paper's.")] = 0.01,
     threshold_scale: Annotated[
         float, typer.Option(help="Of the thresholds' radius; 1 is the paper's.")
-    ] = 0.1,
+    ] = 1.0,
     estimator: Annotated[str, typer.Option(help="representative or pooled.")] = "pooled",
     learner_option: Annotated[
         list[str] | None,
@@ -263,7 +263,8 @@ def run(
     Examples:
       safespot run dosing
       safespot run dosing --stance 0 --stance 0.5 --stance 1 --episodes 50k --seeds 4
-      safespot run random -o states=5 --episodes 1e6 --bonus-scale 1 --threshold-scale 1
+      safespot run dosing -l policy_step=0.001 -l dual_step=0.005
+      safespot run random -o states=3 --episodes 1e6 --bonus-scale 1
     """
     from . import problems
 
