@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import safespot as ss
 from safespot import files
 from safespot.experiments import Store
 from safespot.experiments.claims import Claims
-from safespot.experiments.parquet import columns
+from safespot.experiments.parquet import Encoder, columns
 from tests.sweeping import TINY, contents, sweep_inline, tiny
 
 PER_CONSTRAINT = (
@@ -106,6 +107,26 @@ def test_bytes_do_not_depend_on_who_is_encoded_together(store: Store, tmp_path: 
         for run in tiny()[::order]:
             sweep_inline(tmp_path / str(order), [run])
         assert contents(tmp_path / str(order)) == contents(store.path)
+
+
+def test_long_runs_keep_their_order_and_their_bytes_in_any_company() -> None:
+    import duckdb
+
+    def made(rows: int, seed: int) -> dict[str, Any]:
+        return {"episode": np.arange(rows), "value": np.random.default_rng(seed).random(rows)}
+
+    long, short = made(300_000, 0), {f"short{k}": made(107, k) for k in range(150)}
+    encoder = Encoder()
+    together = encoder({**short, "long": long, "other": made(70_000, 1)})
+    for name in ("long", "short0", "short149"):
+        assert encoder({name: {**short, "long": long}[name]})[name] == together[name]
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "long.parquet").write_bytes(together["long"])
+        found = duckdb.connect().execute(f"from '{folder}/long.parquet'").fetchnumpy()
+    encoder.close()
+    assert set(found["run"]) == {"long"}
+    np.testing.assert_array_equal(found["episode"], long["episode"])
+    np.testing.assert_array_equal(found["value"], long["value"])
 
 
 def test_runs_can_be_asked_for_their_options(store: Store) -> None:

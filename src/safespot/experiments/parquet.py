@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..metrics import Run
 
 Columns = dict[str, NDArray]
+LONG = 2**16  # rows, about half a row group
 
 
 def columns(run: Run) -> Columns:
@@ -60,16 +61,18 @@ class Encoder:
     def __call__(self, runs: Mapping[str, Columns]) -> dict[str, bytes]:
         """The bytes of each run, whose name becomes its first column.
 
-        DuckDB takes a millisecond to read a set of arrays and one to write a file, so runs with the same columns are
-        read together.
+        DuckDB takes a millisecond to read a set of arrays and one to plan a query, so runs with the same columns are
+        read together and written by one prepared query. (Writing them all at once, as partitions, loses the order of
+        rows.) Where a row group ends depends on where in the table a run begins, so a long run is read alone.
         """
         alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
         for name, found in runs.items():
-            alike[tuple(found)].append(name)
+            alone = (name,) if len(found["episode"]) > LONG else ()
+            alike[(*alone, *found)].append(name)
         encoded: dict[str, bytes] = {}
         for names in alike.values():
-            encoded.update(self._encode({name: runs[name] for name in names}))
-        return {name: encoded[name] for name in runs}
+            encoded |= self._encode({name: runs[name] for name in names})
+        return encoded
 
     def close(self) -> None:
         """Give back the memory and the scratch folder."""
@@ -80,23 +83,23 @@ class Encoder:
         import duckdb
 
         rows = [len(found["episode"]) for found in runs.values()]
-        table = {
-            column: np.concatenate([found[column] for found in runs.values()])
-            for column in next(iter(runs.values()))
-        }
-        table["which"] = np.repeat(np.arange(len(runs)), rows)
+        table = {"which": np.repeat(np.arange(len(runs)), rows)}
+        for column in next(iter(runs.values())):
+            table[column] = np.concatenate([found[column] for found in runs.values()])
         path = Path(self.scratch.name, "run.parquet")
         encoded = {}
         try:
             self.duckdb.register("arrays", table)
-            self.duckdb.execute("create or replace temp table runs as select * from arrays")
+            self.duckdb.execute("create or replace temp table runs as from arrays")
             self.duckdb.unregister("arrays")
+            self.duckdb.execute(
+                "prepare write as copy (select $2::varchar as run, * exclude which from runs where which = $1) "
+                f"to '{_quoted(path)}' (format parquet, compression snappy, use_tmp_file false)"
+            )
             for which, name in enumerate(runs):
-                self.duckdb.execute(
-                    f"copy (select '{name}' as run, * exclude which from runs where which = {which}) "
-                    f"to '{_quoted(path)}' (format parquet, compression snappy, use_tmp_file false)"
-                )
+                self.duckdb.execute(f"execute write({which}, '{name}')")
                 encoded[name] = path.read_bytes()
+            self.duckdb.execute("deallocate write")
         except (duckdb.Error, OSError) as problem:
             raise InvalidFile(f"cannot encode results in {path}: {problem}") from None
         return encoded

@@ -14,6 +14,7 @@ import contextlib
 import logging
 import multiprocessing
 import os
+import time
 from collections import deque
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -131,17 +132,17 @@ class _Sweeping:
 
     def until_done(self) -> None:
         """Until nothing remains to be done, here or by other sweeps."""
+        looked = time.monotonic()
         while self.pending or self.others or self.suspects or self.running or self.writing:
+            if time.monotonic() - looked >= LOOK_SECONDS:
+                self.pending.extend(self.others)
+                self.others.clear()
+                looked = time.monotonic()
             while len(self.running) < self.engine.slots and (batch := self._next()):
                 self.running.add(batch)
                 self.engine.submit(batch)
-            try:
-                event: Any = self.engine.events.get(timeout=LOOK_SECONDS)
-            except Empty:
-                self.pending.extend(self.others)
-                self.others.clear()
-                continue
-            self._hear(event)
+            with contextlib.suppress(Empty):
+                self._hear(self.engine.events.get(timeout=LOOK_SECONDS))
 
     def end(self) -> None:
         """Keep what has come back, whatever happened, and let go of everything."""
