@@ -275,16 +275,17 @@ def run(
     shared = {
         "rho": "slater",
         "bonus_scale": bonus_scale,
+        "threshold_scale": threshold_scale,
+        "estimator": estimator,
         **_parsed(learner_option),
     }
-    learning = {**shared, "threshold_scale": threshold_scale, "estimator": estimator}
     stances = [_stance(each) for each in stance or ["pessimistic"]]
     spec = {
         "episodes": count(episodes),
         "seeds": seeds,
         "problem": {"name": problem, "options": _parsed(option)},
         "learners": [
-            {"name": "spot", "options": learning, "grid": {"stance": stances}},
+            {"name": "spot", "options": shared, "grid": {"stance": stances}},
             {"name": "spot", "options": {**shared, "thresholds": "known"}},
         ],
     }
