@@ -1,8 +1,9 @@
 """What all policies together can achieve: the pairs (constraint i, reward) of every policy, and of those within limits.
 
-The values of all policies are a convex polytope, whose corners are deterministic policies; backward induction finds the
-farthest corner in any direction. With one constraint the corners are found until an eye sees no more of them; with more,
-directions are drawn as well. Limits cut the polytope; the best policy within them is the oracle's, so it is exact.
+The values of all policies are a convex polytope, whose corners are deterministic policies; backward induction finds
+the farthest corner in any direction. With one constraint corners are found until an eye sees no more of them; with
+more, directions are drawn as well. Limits cut the polytope; the best policy within them is the oracle's, so it is
+exact.
 """
 
 from __future__ import annotations
@@ -135,4 +136,5 @@ def _extreme(points: Float) -> Float:
     if len(points) <= 2 * DIRECTIONS:
         return points
     drawn = np.random.default_rng(0).standard_normal((2 * DIRECTIONS, points.shape[1]))
-    return points[np.unique((points @ drawn.T).argmax(axis=0))]
+    corners: Float = points[np.unique((points @ drawn.T).argmax(axis=0))]
+    return corners

@@ -35,7 +35,7 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def column(found: Sequence[Estimate]) -> list[tuple[str, str]]:
-    """Means and their intervals, all with as many decimals as show four digits of the largest; one seed has no interval."""
+    """Means and intervals, all with as many decimals as show four digits of the largest; one seed has no interval."""
     largest = max((abs(one.mean) for one in found if one.mean), default=1.0)
     decimals = min(6, max(0, 3 - math.floor(math.log10(largest))))
 
@@ -84,7 +84,7 @@ def verdict(study: Study) -> list[str]:
         top = max(kept, key=lambda line: rewards[line])
         one = "It" if len(kept) == 1 else f"The best of them, {top.name},"
         said += [
-            f"{_who(study, kept)} kept {every} over the last tenth of the episodes.",
+            f"{_who(study, kept)} kept {every} on average over the last quarter of the episodes.",
             f"{one} earned {_earned(rewards[top], best)}.",
         ]
     if broke:
@@ -220,7 +220,9 @@ def _earned(reward: float, best: float) -> str:
         return f"{number(reward)} an episode"
     if best > 0.0 and reward > 0.0:
         share = f"{100.0 * reward / best:.1f} %"
-        return f"{number(reward)} an episode, {share} of what the best policy within the limits earns"
+        return (
+            f"{number(reward)} an episode, {share} of what the best policy within the limits earns"
+        )
     return f"{number(reward)} an episode; the best policy within the limits earns {number(best)}"
 
 
