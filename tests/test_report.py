@@ -287,6 +287,16 @@ def test_no_policy_lies_outside(constraints: int) -> None:
         assert found.polygons[i][:, 0].min() >= cmdp.limits[i] - 1e-6
 
 
+def test_a_limit_that_cuts_nothing_changes_nothing() -> None:
+    cmdp = ss.problems.make("random", states=6, actions=3, horizon=4, constraints=2).cmdp
+    region = Region(cmdp)
+    assert len(region.corners) > 50
+    free = region.feasible(np.zeros(2))
+    assert free is not None
+    for i in range(2):
+        assert inside(free.polygons[i], region.achievable(i), 1e-9)
+
+
 def test_limits_out_of_reach_leave_nothing() -> None:
     cmdp = ss.problems.make("random", states=3, actions=2, horizon=3).cmdp
     assert Region(cmdp).feasible(np.array([3.0])) is None

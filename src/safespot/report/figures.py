@@ -82,7 +82,7 @@ def _figures(study: Study) -> Iterator[tuple[str, Callable[[Study, Any], None]]]
         suffix = "" if study.m == 1 else f"-{i + 1}"
         yield f"thresholds{suffix}", partial(_thresholds, i=i)
         yield f"region{suffix}", partial(_region, i=i)
-    if sum(line.xi is not None for line in study.lines) > 1:
+    if study.stances > 1:
         yield "frontier", _frontier
 
 

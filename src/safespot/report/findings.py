@@ -99,6 +99,11 @@ class Study:
         """Of each limit."""
         return self.problem.cmdp.units.senses
 
+    @property
+    def stances(self) -> int:
+        """How many there are to choose from."""
+        return len({line.xi for line in self.lines} - {None})
+
     def limits(self, episode: int) -> Float:
         """The limits ``[m]`` of an episode."""
         cmdp = self.problem.cmdp
@@ -231,7 +236,8 @@ def _xi(about: dict[str, Any]) -> float | None:
 def _names(abouts: Sequence[dict[str, Any]]) -> list[str]:
     """For each group of a study, all in which it differs from some other, as people say it."""
     flats = [
-        {"learner": a["learner"], "anytime": a["anytime"], "record": a["record"], "track": a["track"]}
+        {"learner": a["learner"], "record": a["record"], "track": a["track"]}
+        | ({"anytime": True} if a["anytime"] else {})
         | a["learner_options"]
         for a in abouts
     ]  # fmt: skip

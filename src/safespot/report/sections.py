@@ -192,7 +192,7 @@ def _slider(study: Study) -> str:
 
 def _policy(study: Study, table: Table) -> str:
     states, seed = len(set(table["state"])), study.lines[0].group.seeds[0]
-    part = f" Only the {states} states that it visits most are shown."
+    part = " Only the states that are visited most are shown."
     says = f"{SAYS['policy']} Of seed {seed}.{part if states < study.problem.cmdp.S else ''}"
     figure = _figure(
         "policy", "Maps of the final policy over states and steps, one for each action."

@@ -30,7 +30,7 @@ def every(study: Study, store: Store) -> dict[str, Table]:
         "policies": policies(study, store),
         "runs": runs(study),
     }
-    if sum(line.xi is not None for line in study.lines) > 1:
+    if study.stances > 1:
         tables["frontier"] = frontier(study)
     return {name: table for name, table in tables.items() if next(iter(table.values()))}
 

@@ -65,11 +65,10 @@ def what(study: Study) -> str:
     seeds = sorted({len(line.group.seeds) for line in study.lines})
     many = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
     groups = "" if len(study.lines) == 1 else f" for each of {len(study.lines)} settings"
-    size = f"{_count(cmdp.S, 'state')}, {_count(cmdp.A, 'action')}, {_count(cmdp.H, 'step')}"
-    return (
-        f"{_learner(learners)} learned “{study.name}” ({size}, {_count(study.m, 'limit')}) over "
-        f"{study.episodes:,} episodes, with {many} {'seed' if many == '1' else 'seeds'}{groups}."
-    )
+    sizes = {"state": cmdp.S, "action": cmdp.A, "step": cmdp.H, "limit": cmdp.m}
+    size = ", ".join(_count(n, word) for word, n in sizes.items())
+    problem = study.lines[0].group.about["problem"]
+    return f"{_learner(learners)} learned “{problem}” ({size}) over {study.episodes:,} episodes, with {many} {'seed' if many == '1' else 'seeds'}{groups}."
 
 
 def verdict(study: Study) -> list[str]:
