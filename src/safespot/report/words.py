@@ -68,7 +68,10 @@ def what(study: Study) -> str:
     sizes = {"state": cmdp.S, "action": cmdp.A, "step": cmdp.H, "limit": cmdp.m}
     size = ", ".join(_count(n, word) for word, n in sizes.items())
     problem = study.lines[0].group.about["problem"]
-    return f"{_learner(learners)} learned “{problem}” ({size}) over {study.episodes:,} episodes, with {many} {'seed' if many == '1' else 'seeds'}{groups}."
+    return (
+        f"{_learner(learners)} learned “{problem}” ({size}) over {study.episodes:,} episodes, with "
+        f"{many} {'seed' if many == '1' else 'seeds'}{groups}."
+    )
 
 
 def verdict(study: Study) -> list[str]:
