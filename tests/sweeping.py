@@ -86,7 +86,8 @@ def leftovers(store: Path) -> list[str]:
     return [
         str(path.relative_to(store))
         for path in store.rglob("*")
-        if path.is_file() and not (path.suffix in wanted and path.parent.name in ("runs", store.name))
+        if path.is_file()
+        and not (path.suffix in wanted and path.parent.name in ("runs", store.name))
     ]
 
 

@@ -43,7 +43,9 @@ def pack(kind: str, arrays: dict[str, NDArray], about: dict[str, Any]) -> bytes:
     # One entry of metadata, since safetensors writes several in no fixed order. np.ascontiguousarray would turn a
     # number into an array of one.
     metadata = {"safespot": json.dumps(header, sort_keys=True, allow_nan=False)}
-    return save({name: np.asarray(array, order="C") for name, array in arrays.items()}, metadata)
+    whole = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    data: bytes = save(whole, metadata)
+    return data
 
 
 def read_arrays(path: str | Path, kind: str) -> tuple[dict[str, NDArray], dict[str, Any]]:

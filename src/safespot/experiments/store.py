@@ -162,7 +162,9 @@ class Store:
             for outcome in outcomes
         }
         policies = {
-            outcome.run.id: files.pack("policy", {"policy": outcome.policy}, {"run": outcome.run.id})
+            outcome.run.id: files.pack(
+                "policy", {"policy": outcome.policy}, {"run": outcome.run.id}
+            )
             for outcome in outcomes
             if outcome.policy is not None
         }

@@ -3,8 +3,9 @@
     write_report(store)              STORE/report.html
     write_figures(store, "pdf")      STORE/figures/regret.pdf, violation.pdf, …
 
-Data flows down: `findings` reads the store, `region` asks the oracle, `words` says what came out, `charts` draws it for
-the page and `figures` for print, `page` puts the page together. See docs/report.md.
+Data flows down: `findings` reads the store, `region` asks the oracle, `words` says what came out, `tables` holds the
+numbers, `charts` draws them for the page and `figures` for print, `sections` and `page` put the page together. See
+docs/report.md.
 """
 
 from __future__ import annotations

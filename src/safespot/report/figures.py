@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,9 @@ from .. import files
 from ..arrays import Float
 from ..errors import InvalidFile, InvalidOption, SafespotError
 from ..experiments import Store
-from .charts import learned_limits
 from .findings import Line, Study, read
 from .region import Region
+from .tables import learned_limits
 from .words import SIGNS
 
 KINDS = ("pdf", "png", "svg")
@@ -48,7 +49,7 @@ def write(store: Store, kind: str, folder: Path) -> list[Path]:
     if kind not in KINDS:
         raise InvalidOption(f"figures are of kind {', '.join(KINDS)}, got {kind!r}.")
     try:
-        import matplotlib as mpl
+        from matplotlib import style
         from matplotlib.figure import Figure
     except ImportError:
         raise SafespotError('figures need Matplotlib: pip install "safespot[figures]".') from None
@@ -59,7 +60,7 @@ def write(store: Store, kind: str, folder: Path) -> list[Path]:
         raise InvalidFile(f"cannot make {folder}: {problem.strerror}.") from None
     written = []
     dated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
-    with mpl.rc_context({**mpl.rcParamsDefault, **STYLE}):
+    with style.context(STYLE, after_reset=True):
         for number, study in enumerate(studies):
             for name, draw in _figures(study):
                 figure = Figure()
@@ -75,13 +76,13 @@ def write(store: Store, kind: str, folder: Path) -> list[Path]:
 
 def _figures(study: Study) -> Iterator[tuple[str, Callable[[Study, Any], None]]]:
     """The figures that a study has."""
-    yield "regret", lambda s, axes: _sums(s, axes, "regret")
-    yield "violation", lambda s, axes: _sums(s, axes, "violation")
+    for metric in ("regret", "violation"):
+        yield metric, partial(_sums, metric=metric)
     for i in range(study.m):
         suffix = "" if study.m == 1 else f"-{i + 1}"
-        yield f"thresholds{suffix}", lambda s, axes, i=i: _thresholds(s, axes, i)
-        yield f"region{suffix}", lambda s, axes, i=i: _region(s, axes, i)
-    if sum(line.xi is not None for line in study.lines) > 1:
+        yield f"thresholds{suffix}", partial(_thresholds, i=i)
+        yield f"region{suffix}", partial(_region, i=i)
+    if study.stances > 1:
         yield "frontier", _frontier
 
 
@@ -92,6 +93,7 @@ def _sums(study: Study, axes: Any, metric: str) -> None:
         axes.fill_between(line.episodes, low, high, color=colour, alpha=0.18, linewidth=0)
     axes.set(xlabel="episode", ylabel=metric)
     axes.axhline(0.0, color=INK, linewidth=0.4)
+    _short(axes.xaxis, axes.yaxis)
     _legend(study, axes)
 
 
@@ -135,7 +137,10 @@ def _region(study: Study, axes: Any, i: int) -> None:
         axes.plot(x[-1], y[-1], "o", color=colour if len(study.lines) > 1 else INK, markersize=3)
     sign = SIGNS[study.senses[i]]
     axes.set(xlabel=f"constraint{_of(study, i)} ({sign} limit)", ylabel="reward")
-    axes.legend(title="optimum", title_fontsize=7, handletextpad=0.2)
+    axes.legend(
+        title="best policy under each limit", title_fontsize=7, handletextpad=0.2, ncols=3,
+        loc="lower center", bbox_to_anchor=(0.5, 1.0), columnspacing=1.0,
+    )  # fmt: skip
 
 
 def _frontier(study: Study, axes: Any) -> None:
@@ -143,16 +148,27 @@ def _frontier(study: Study, axes: Any) -> None:
     for line in study.lines:
         families.setdefault(line.family, []).append(line)
     for lines in families.values():
-        ends = [[line.summary.final[m].mean for line in lines if line.xi is not None] for m in ("violation", "regret")]
+        ends = [
+            [line.summary.final[m].mean for line in lines if line.xi is not None]
+            for m in ("violation", "regret")
+        ]
         axes.plot(*ends, color="#AAB2BB", linewidth=0.8, zorder=1)
     for line, colour in _coloured(study):
         x, y = (line.summary.final[m] for m in ("violation", "regret"))
         axes.errorbar(
-            x.mean, y.mean, xerr=_reach(x), yerr=_reach(y), fmt="o", color=colour, markersize=4, elinewidth=0.7,
+            x.mean,
+            y.mean,
+            xerr=_reach(x),
+            yerr=_reach(y),
+            fmt="o",
+            color=colour,
+            markersize=4,
+            elinewidth=0.7,
         )
         axes.annotate(line.name, (x.mean, y.mean), (4, 4), textcoords="offset points", fontsize=7)
     axes.margins(0.15)
     axes.set(xlabel="violation", ylabel="regret")
+    _short(axes.xaxis, axes.yaxis)
 
 
 def _reach(found: Any) -> Float | None:
@@ -173,7 +189,19 @@ def _coloured(study: Study) -> Iterator[tuple[Line, str]]:
 
 
 def _legend(study: Study, axes: Any) -> None:
-    axes.legend(ncols=1 if len(study.lines) <= 5 else 2)
+    """Beside the axes where it is long."""
+    if len(study.lines) <= 5:
+        axes.legend()
+    else:
+        axes.figure.legend(loc="outside right upper")
+
+
+def _short(*axes: Any) -> None:
+    """20k for 20000."""
+    from matplotlib.ticker import EngFormatter
+
+    for axis in axes:
+        axis.set_major_formatter(EngFormatter(sep=""))
 
 
 def _closed(points: Float) -> Float:

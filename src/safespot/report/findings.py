@@ -7,7 +7,6 @@ only in their seed. Every array of a line has a row per seed and a column per sh
 from __future__ import annotations
 
 import json
-import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from ..experiments.work import Setting, read_setting
 from ..signals import Problem
 
 POINTS = 160  # episodes that a curve is drawn through
-PART = 0.1  # of the episodes: the first are "early", the last "late"
+PART = 0.25  # of the episodes: the first are "early", the last "late"
 KEPT = 1e-3  # of its range: a limit that is missed by less counts as kept
 RESAMPLES = 400
 STANCES = {"pessimistic": 0.0, "optimistic": 1.0}
@@ -101,6 +100,11 @@ class Study:
         """Of each limit."""
         return self.problem.cmdp.units.senses
 
+    @property
+    def stances(self) -> int:
+        """How many there are to choose from."""
+        return len({line.xi for line in self.lines} - {None})
+
     def limits(self, episode: int) -> Float:
         """The limits ``[m]`` of an episode."""
         cmdp = self.problem.cmdp
@@ -164,7 +168,8 @@ def thin(episodes: Int, points: int) -> Int:
     last = float(episodes[-1])
     wanted = np.r_[np.linspace(1.0, last, points // 2), np.geomspace(1.0, last, points // 2)]
     rows = np.searchsorted(episodes, wanted.round()).clip(0, len(episodes) - 1)
-    return episodes[np.unique(np.r_[0, rows])]
+    kept: Int = episodes[np.unique(np.r_[0, rows, len(episodes) - 1])]
+    return kept
 
 
 def _rows(store: Store, points: int) -> dict[str, dict[str, Float]]:
@@ -198,7 +203,7 @@ def _study(
         _line(label, summary, about, rows)
         for label, summary, about in zip(names, members, abouts, strict=True)
     ]
-    lines.sort(key=lambda line: (line.family, math.inf if line.xi is None else line.xi, line.name))
+    lines.sort(key=lambda line: (line.xi is None, line.family, line.xi or 0.0, line.name))
     first = abouts[0][0]
     setting = read_setting(setting_of(first))
     return Study(name, setting, first["episodes"], tuple(lines))
@@ -232,7 +237,8 @@ def _xi(about: dict[str, Any]) -> float | None:
 def _names(abouts: Sequence[dict[str, Any]]) -> list[str]:
     """For each group of a study, all in which it differs from some other, as people say it."""
     flats = [
-        {"learner": a["learner"], "anytime": a["anytime"], "record": a["record"], "track": a["track"]}
+        {"learner": a["learner"], "record": a["record"], "track": a["track"]}
+        | ({"anytime": True} if a["anytime"] else {})
         | a["learner_options"]
         for a in abouts
     ]  # fmt: skip

@@ -1,8 +1,9 @@
 """What all policies together can achieve: the pairs (constraint i, reward) of every policy, and of those within limits.
 
-The values of all policies are a convex polytope, whose corners are deterministic policies; backward induction finds the
-farthest corner in any direction. With one constraint the corners are found until an eye sees no more of them; with more,
-directions are drawn as well. Limits cut the polytope; the best policy within them is the oracle's, so it is exact.
+The values of all policies are a convex polytope, whose corners are deterministic policies; backward induction finds
+the farthest corner in any direction. With one constraint corners are found until an eye sees no more of them; with
+more, directions are drawn as well. Limits cut the polytope; the best policy within them is the oracle's, so it is
+exact.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ class Region:
         point = np.r_[reward, terms.total_inside(best.constraints, cmdp.H)]
         kept = self.corners
         for j in range(cmdp.m):
-            kept = _extreme(_cut(kept, 1 + j, inside[j]))
+            if kept[:, 1 + j].min() < inside[j]:
+                kept = _extreme(_cut(kept, 1 + j, inside[j]))
         kept = np.vstack([kept, point])
         polygons = tuple(self._outside(kept[:, [1 + i, 0]], i) for i in range(cmdp.m))
         return Feasible(polygons, best.constraints, best.value)
@@ -129,10 +131,20 @@ def _cut(points: Float, axis: int, limit: float) -> Float:
 
 
 def _extreme(points: Float) -> Float:
-    """The corners; beyond a plane about these: the farthest in many directions, since a hull would be slow there."""
-    if points.shape[1] == 2 and len(points):
+    """The corners; beyond a plane about these: the farthest in many directions, since a hull would be slow there.
+
+    Half of the directions lie in the planes that are drawn.
+    """
+    dimensions = points.shape[1]
+    if dimensions == 2 and len(points):
         return hull(points)
     if len(points) <= 2 * DIRECTIONS:
         return points
-    drawn = np.random.default_rng(0).standard_normal((2 * DIRECTIONS, points.shape[1]))
-    return points[np.unique((points @ drawn.T).argmax(axis=0))]
+    drawn = np.random.default_rng(0).standard_normal((2 * DIRECTIONS, dimensions))
+    each = np.array_split(np.arange(DIRECTIONS), dimensions - 1)
+    for i, rows in enumerate(each, 1):
+        angles = np.linspace(0.0, 2.0 * np.pi, len(rows), endpoint=False)
+        drawn[rows] = 0.0
+        drawn[rows, i], drawn[rows, 0] = np.cos(angles), np.sin(angles)
+    corners: Float = points[np.unique((points @ drawn.T).argmax(axis=0))]
+    return corners

@@ -35,7 +35,7 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def column(found: Sequence[Estimate]) -> list[tuple[str, str]]:
-    """Means and their intervals, all with as many decimals as show four digits of the largest; one seed has no interval."""
+    """Means and intervals, all with as many decimals as show four digits of the largest; one seed has no interval."""
     largest = max((abs(one.mean) for one in found if one.mean), default=1.0)
     decimals = min(6, max(0, 3 - math.floor(math.log10(largest))))
 
@@ -65,10 +65,12 @@ def what(study: Study) -> str:
     seeds = sorted({len(line.group.seeds) for line in study.lines})
     many = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
     groups = "" if len(study.lines) == 1 else f" for each of {len(study.lines)} settings"
-    size = f"{_count(cmdp.S, 'state')}, {_count(cmdp.A, 'action')}, {_count(cmdp.H, 'step')}"
+    sizes = {"state": cmdp.S, "action": cmdp.A, "step": cmdp.H, "limit": cmdp.m}
+    size = ", ".join(_count(n, word) for word, n in sizes.items())
+    problem = study.lines[0].group.about["problem"]
     return (
-        f"{_learner(learners)} learned “{study.name}” ({size}, {_count(study.m, 'limit')}) over "
-        f"{study.episodes:,} episodes, with {many} {'seed' if many == '1' else 'seeds'}{groups}."
+        f"{_learner(learners)} learned “{problem}” ({size}) over {study.episodes:,} episodes, with "
+        f"{many} {'seed' if many == '1' else 'seeds'}{groups}."
     )
 
 
@@ -84,7 +86,7 @@ def verdict(study: Study) -> list[str]:
         top = max(kept, key=lambda line: rewards[line])
         one = "It" if len(kept) == 1 else f"The best of them, {top.name},"
         said += [
-            f"{_who(study, kept)} kept {every} over the last tenth of the episodes.",
+            f"{_who(study, kept)} kept {every} on average over the last quarter of the episodes.",
             f"{one} earned {_earned(rewards[top], best)}.",
         ]
     if broke:
@@ -220,7 +222,9 @@ def _earned(reward: float, best: float) -> str:
         return f"{number(reward)} an episode"
     if best > 0.0 and reward > 0.0:
         share = f"{100.0 * reward / best:.1f} %"
-        return f"{number(reward)} an episode, {share} of what the best policy within the limits earns"
+        return (
+            f"{number(reward)} an episode, {share} of what the best policy within the limits earns"
+        )
     return f"{number(reward)} an episode; the best policy within the limits earns {number(best)}"
 
 
