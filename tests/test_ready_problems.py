@@ -120,7 +120,9 @@ def test_two_ways_over_the_grid() -> None:
     right, down = np.eye(4)[1], np.eye(4)[2]
     for second, arrives, falls in ((right, 0.729, 0.0855), (down, 0.0405, 0.00225)):
         policy = np.tile(down, (3, 12, 1))
-        policy[:, [0, 4, 8]] = np.eye(4)[3]  # after a slip there is no time left: away from the pits
+        policy[:, [0, 4, 8]] = np.eye(4)[
+            3
+        ]  # after a slip there is no time left: away from the pits
         policy[0, 8] = policy[2, 10] = right
         policy[1, 9] = second
         reached = ss.evaluate(cmdp, policy)
