@@ -39,7 +39,9 @@ def fed(variant: str, how_many: int, **changes: Any) -> tuple[Subject, Spot, lis
     return subject, learner, seen
 
 
-def twin(subject: Subject, learner: Spot, seen: list[ss.Episode], policy: Array) -> Array:
+def twin(
+    subject: Subject, learner: Spot, seen: list[ss.Episode], times: int, policy: Array
+) -> Array:
     """Value bounds of the reward and the constraints, [2, 1+M], inside, from the episodes alone."""
     low, width, offset, scale = subject.maps
     n, sums = np.zeros((H, S, A)), np.zeros((1 + M, H, S, A))
@@ -53,6 +55,7 @@ def twin(subject: Subject, learner: Spot, seen: list[ss.Episode], policy: Array)
             sums[(0, *at)] += (e.rewards[h] - low) / width
             for i in range(M):
                 sums[(1 + i, *at)] += (e.constraints[h, i] - offset[i]) / scale[i]
+    n, sums, counts = times * n, times * sums, times * counts
     T, delta = learner.options.episodes, learner.options.delta
     if T is None:
         k, T = 1, 1024
@@ -86,7 +89,7 @@ def twin(subject: Subject, learner: Spot, seen: list[ss.Episode], policy: Array)
             bounds[:, c] = lower[start], upper[start]
         elif seen:
             phi_0 = H * math.sqrt((S + math.log(X)) / len(seen))
-            mu = starts / len(seen)
+            mu: Array = starts / len(seen)
             bounds[:, c] = max(mu @ lower - phi_0, 0.0), min(mu @ upper + phi_0, H)
         else:
             bounds[:, c] = 0.0, H
@@ -107,29 +110,27 @@ def outside(subject: Subject, inside: Array) -> tuple[Array, Array]:
 def test_bounds_are_those_of_the_twin(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if variant == "pool":
         monkeypatch.setattr(estimators, "DENSE", 0)
-    for episodes in (0, 1, 40, 600):
+    for episodes, times in ((0, 1), (1, 1), (40, 1), (600, 1), (600, 1000)):
         subject, learner, seen = fed(variant, episodes)
+        multiply(learner, times)
         policy = random_policy(np.random.default_rng(1), subject.mask)
         found = ss.certify(learner, policy)
-        reward, values = outside(subject, twin(subject, learner, seen, policy))
+        reward, values = outside(subject, twin(subject, learner, seen, times, policy))
         np.testing.assert_allclose(found.reward_bounds, reward, rtol=0, atol=1e-11)
         np.testing.assert_allclose(found.value_bounds, values, rtol=0, atol=1e-11)
         assert found.episodes == episodes
         assert found.confidence == 0.95
+    # In the end no bound is at its end: the comparison says something of every part.
+    low, high = outside(subject, np.array([np.zeros(1 + M), np.full(1 + M, H)]))[1]
+    assert (found.value_bounds[0] > low).all()
+    assert (found.value_bounds[1] < high).all()
 
 
-def test_the_twin_is_not_vacuous() -> None:
-    """With so much data the bounds of the comparison lie strictly inside [0, H]."""
-    subject, learner, _ = fed("default", 600)
-    policy = random_policy(np.random.default_rng(1), subject.mask)
-    for _ in range(6):  # each time twice the data
-        learner.statistics.n[:] *= 2
-        learner.statistics.sums[:] *= 2
-        learner.statistics.successors.dense[:] *= 2
-    found = ss.certify(learner, policy)
-    assert found.value_bounds[0].min() > 0.0
-    assert found.value_bounds[1].max() < H
-    assert (found.value_bounds[0] < found.value_bounds[1]).all()
+def multiply(learner: Spot, times: int) -> None:
+    """Let every step have been seen so many times."""
+    counts = learner.statistics
+    for array in (counts.n, counts.sums, counts.successors.dense, counts.successors.counts):
+        array[:] *= times
 
 
 @pytest.mark.parametrize("variant", ["default", "units", "anytime", "pool"])
@@ -206,7 +207,9 @@ def constant_learner(episodes: int, value: float, threshold: float, sense: str =
     learner = ss.Spot(
         1, 1, 1, 1, senses=sense, ranges={"constraints": (0.0, 4.0)}, episodes=10**6, rho=1.0
     )
-    episode = ss.Episode([0, 0], [0], [0.5], [[value]], [[threshold]])
+    episode = ss.Episode(
+        np.zeros(2, int), np.zeros(1, int), np.ones(1), np.array([[value]]), np.array([[threshold]])
+    )
     for _ in range(episodes):
         learner.observe(episode)
     return learner
@@ -236,6 +239,34 @@ def test_verdicts_in_either_sense(sense: str, value: float, threshold: float, ve
         assert math.isinf(found.more[0])  # no gap: nothing would decide
     else:
         assert found.more[0] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("sense", "value", "threshold", "verdict", "shortfall"),
+    [
+        (">=", (2.0, 3.0), (1.0, 2.0), "safe", 0.0),
+        (">=", (1.9, 3.0), (1.0, 2.0), "unknown", 0.1),
+        (">=", (0.5, 1.0), (1.0, 2.0), "unknown", 1.5),
+        (">=", (0.5, 0.9), (1.0, 2.0), "unsafe", 1.5),
+        ("<=", (0.5, 1.0), (1.0, 2.0), "safe", 0.0),
+        ("<=", (0.5, 1.1), (1.0, 2.0), "unknown", 0.1),
+        ("<=", (2.0, 3.0), (1.0, 2.0), "unknown", 2.0),
+        ("<=", (2.1, 3.0), (1.0, 2.0), "unsafe", 2.0),
+    ],
+)
+def test_where_one_verdict_ends_and_the_next_begins(
+    sense: str,
+    value: tuple[float, float],
+    threshold: tuple[float, float],
+    verdict: str,
+    shortfall: float,
+) -> None:
+    made = ss.certify(constant_learner(1, 2.0, 2.0)).as_dict()
+    made |= {"senses": [sense], "verdict": [verdict]}
+    made |= {"value_bounds": [[v] for v in value], "threshold_bounds": [[v] for v in threshold]}
+    found = ss.Certificate.from_dict(made)
+    assert found.verdict == (verdict,)
+    assert found.shortfall[0] == pytest.approx(shortfall)
 
 
 def test_more_episodes_are_about_enough() -> None:
@@ -386,7 +417,7 @@ def test_pricing_is_backward_induction(pool: bool, monkeypatch: pytest.MonkeyPat
     pricing = _Pricing(learner, evidence, 0.5)
     remaining = np.array([2.0, 1.0])[:, None]
     payoffs = evidence.means.copy()
-    payoffs[1:] -= 0.5 * np.minimum(evidence.phi, remaining)
+    payoffs[1:] = np.maximum(payoffs[1:] - 0.5 * np.minimum(evidence.phi, remaining), 1 - remaining)
     np.testing.assert_allclose(pricing.payoffs, payoffs)
     p_hat = transitions(learner, pool)
 

@@ -52,8 +52,8 @@ class Certificate:
     more: Float  # [m]: about how many more episodes would decide; 0: it is decided; inf: none would
     basis: str  # a sentence on what was done
     assumptions: tuple[str, ...]  # sentences
-    policy: str  # the policy's digest
-    data: str  # the digest of what was seen
+    policy_digest: str
+    data_digest: str  # of what was seen
 
     @property
     def safe(self) -> Bool:
@@ -82,11 +82,11 @@ class Certificate:
 
     def covers(self, policy: ArrayLike) -> bool:
         """Whether it speaks of this policy ``[H,S,A]``, to the last bit."""
-        return self.policy == policy_digest(np.asarray(policy, np.float64))
+        return self.policy_digest == policy_digest(np.asarray(policy, np.float64))
 
     def matches(self, learner: Spot) -> bool:
         """Whether the learner still stands where it stood when it was certified."""
-        return self.data == data_digest(learner)
+        return self.data_digest == data_digest(learner)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers, texts and lists, ready for JSON; an infinite number of episodes is None."""
@@ -116,8 +116,8 @@ class Certificate:
                 more=frozen(np.array([math.inf if n is None else float(n) for n in plain["more"]])),
                 basis=str(plain["basis"]),
                 assumptions=tuple(plain["assumptions"]),
-                policy=str(plain["policy"]),
-                data=str(plain["data"]),
+                policy_digest=str(plain["policy_digest"]),
+                data_digest=str(plain["data_digest"]),
             )
             if list(made.verdict) != plain["verdict"]:
                 raise ValueError(f"its bounds say {made.verdict}, its verdict {plain['verdict']}")
@@ -141,7 +141,7 @@ class Certificate:
         lines.append(f"  The reward lies {_interval(*self.reward_bounds)}.")
         lines += ["", self.basis, "", "It assumes that"]
         lines += [f"  - {assumption}" for assumption in self.assumptions]
-        lines += ["", f"Policy {self.policy[:16]}, data {self.data[:16]}."]
+        lines += ["", f"Policy {self.policy_digest[:16]}, data {self.data_digest[:16]}."]
         return "\n".join(lines)
 
     def _judgement(self, i: int) -> str:
@@ -207,8 +207,8 @@ def certify(learner: Spot, policy: ArrayLike | None = None) -> Certificate:
             "(certify_by_trial). Episodes beyond the learner's T need a learner with a larger one."
         ),
         assumptions=_assumptions(learner),
-        policy=policy_digest(pi),
-        data=data_digest(learner),
+        policy_digest=policy_digest(pi),
+        data_digest=data_digest(learner),
     )
 
 

@@ -2,12 +2,12 @@
 
 Pessimism that stays linear. In the model of the data a pair pays, for each constraint,
 
-    g_hat - min(phi, remaining),
+    max( g_hat - phi, 1 - remaining ),
 
-without truncation, so that the value of a policy is linear in its occupancy measure and column generation finds the
-best mixture. Each such value is at most the truncated lower bound of `certificate`: where phi < remaining the two
-recursions differ by the truncation only, which raises the latter; elsewhere the linear value is at most
-``1 - remaining + (remaining - 1) = 0``. So whatever keeps the limits here is certified there.
+and values are not truncated, so that the value of a policy is linear in its occupancy measure and column generation
+finds the best mixture. Each such value is at most the truncated lower bound of `certificate`: where the first of
+the two is paid, the recursions differ by the truncation only, which raises the latter; elsewhere the linear value is
+at most ``1 - remaining + (remaining - 1) = 0``. So whatever keeps the limits here is certified there.
 """
 
 from __future__ import annotations
@@ -85,6 +85,7 @@ class _Pricing:
         remaining = np.arange(f.H, 0, -1.0)[:, None]
         self.payoffs = evidence.means.copy()
         self.payoffs[1:] -= caution * np.minimum(evidence.phi, remaining)
+        self.payoffs[1:] = np.maximum(self.payoffs[1:], 1.0 - remaining)
         self.offset = np.r_[0.0, np.full(f.m, caution * evidence.phi_0)]
         middle = (evidence.lower + evidence.upper) / 2.0
         self.limits = middle + caution * (evidence.upper - middle) + ROOM * f.H

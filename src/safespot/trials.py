@@ -146,15 +146,29 @@ def bernstein(x: Float, share: float) -> tuple[Float, Float]:
 def sequence(x: Float, share: float, planned: int) -> tuple[Float, Float]:
     """Bounds of the means of `x` ``[n,k]`` in [0,1] after each of the n episodes, valid all at once: ``[n,k]`` each.
 
-    Row t depends on the first t episodes only. The weights are chosen so that the bounds are sharpest after `planned`
-    episodes; whatever they are, as long as each is chosen before its episode, the bounds hold.
+    Row t depends on the first t episodes only. A sequence is sharp around the number of episodes that its weights are
+    made for. So several of them, for `planned` episodes, a quarter, a sixteenth and so on, share what may be missed.
+    """
+    targets = [float(planned)]
+    while targets[-1] > 4 * FIRST_LOOK:
+        targets.append(targets[-1] / 4.0)
+    each = [_sequence(x, share / len(targets), target) for target in targets]
+    low = np.max([low for low, _ in each], axis=0)
+    high = np.min([high for _, high in each], axis=0)
+    return low, np.maximum(low, high)
+
+
+def _sequence(x: Float, share: float, target: float) -> tuple[Float, Float]:
+    """The bounds for weights that make them sharpest after `target` episodes.
+
+    Whatever the weights are, the bounds hold as long as each is chosen before its episode.
     """
     log = math.log(1.0 / share)
     t = np.arange(1, len(x) + 1)[:, None]
     mean = (0.5 + np.cumsum(x, axis=0)) / (t + 1)
     variance = (0.25 + np.cumsum((x - mean) ** 2, axis=0)) / (t + 1)
     mean, variance = _before(mean, 0.5), _before(variance, 0.25)
-    weight = np.minimum(0.5, np.sqrt(2.0 * log / (variance * planned)))
+    weight = np.minimum(0.5, np.sqrt(2.0 * log / (variance * target)))
     price = np.cumsum((x - mean) ** 2 * (-np.log1p(-weight) - weight), axis=0)
     total = np.cumsum(weight, axis=0)
     centre, radius = np.cumsum(weight * x, axis=0) / total, (log + price) / total
@@ -240,8 +254,8 @@ def _certificate(
             "every signal lies in its declared range",
             shown,
         ),
-        policy=policy_digest(pi),
-        data=checksum({"sums": x}, {"delta": delta, "early": early}),
+        policy_digest=policy_digest(pi),
+        data_digest=checksum({"sums": x}, {"delta": delta, "early": early}),
     )
 
 
