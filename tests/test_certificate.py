@@ -376,7 +376,8 @@ def test_a_proposal_with_full_caution_is_certified_and_good() -> None:
     best = ss.solve(problem.cmdp).value
     # All the slack that the radii ask for is paid in reward, and nothing else.
     assert best - 0.6 < truth.value < best
-    assert found.certificate.value_bounds[0][0] == pytest.approx(0.5, abs=1e-6)
+    # The linear value meets the limit exactly; truncation adds a little to what is certified.
+    assert 0.5 <= found.certificate.value_bounds[0][0] < 0.52
 
 
 def test_without_enough_data_a_proposal_says_what_is_missing() -> None:
