@@ -550,8 +550,9 @@ def test_a_certificate_is_frozen() -> None:
     found = ss.certify(fed("default", 3)[1])
     with pytest.raises(AttributeError):
         found.confidence = 1.0  # type: ignore[misc]
-    with pytest.raises(ValueError, match="read-only"):
-        found.more[0] = 0.0
+    for array in (*found.value_bounds, *found.threshold_bounds, found.more, found.shortfall):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0.0
 
 
 # Mistakes

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,6 +54,10 @@ class Certificate:
     assumptions: tuple[str, ...]  # sentences
     policy_digest: str
     data_digest: str  # of what was seen
+
+    def __post_init__(self) -> None:
+        for array in (*self.value_bounds, *self.threshold_bounds, self.more):
+            frozen(array)
 
     @property
     def safe(self) -> Bool:
@@ -113,7 +117,7 @@ class Certificate:
                 senses=tuple(plain["senses"]),
                 confidence=float(plain["confidence"]),
                 episodes=int(plain["episodes"]),
-                more=frozen(np.array([math.inf if n is None else float(n) for n in plain["more"]])),
+                more=np.array([math.inf if n is None else float(n) for n in plain["more"]]),
                 basis=str(plain["basis"]),
                 assumptions=tuple(plain["assumptions"]),
                 policy_digest=str(plain["policy_digest"]),
@@ -216,7 +220,7 @@ def issue(*, more: Float, **known: Any) -> Certificate:
     """A certificate in which `more` counts only where the verdict is open; there it is at least 1."""
     made = Certificate(more=more, **known)
     is_open = np.array(made.verdict) == "unknown"
-    return Certificate(more=frozen(np.where(is_open, np.maximum(more, 1.0), 0.0)), **known)
+    return replace(made, more=np.where(is_open, np.maximum(more, 1.0), 0.0))
 
 
 def gather(learner: Spot) -> Evidence:
@@ -348,7 +352,7 @@ def _assumptions(learner: Spot) -> tuple[str, ...]:
 
 
 def _pair(value: Any) -> tuple[Float, Float]:
-    low, high = (frozen(np.array(end, np.float64)) for end in value)
+    low, high = (np.array(end, np.float64) for end in value)
     if low.ndim != 1 or low.shape != high.shape or not (low <= high).all():
         raise ValueError(f"bounds {value!r}")
     return low, high
