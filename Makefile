@@ -4,8 +4,10 @@ BIN := .venv/bin
 
 .PHONY: demo test test-slow test-bounds check format bench clean
 
+# A chemotherapy whose tolerance nobody knows, under three stances, and under the limit known.
 demo: .venv/ready
-	$(BIN)/python examples/demo.py
+	$(BIN)/safespot run dosing --stance pessimistic --stance 0.5 --stance optimistic --episodes 50k --seeds 8 \
+	  --learner-option policy_step=0.001 --learner-option dual_step=0.005 --out results/demo
 
 test: check
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"

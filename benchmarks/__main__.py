@@ -1,18 +1,12 @@
-"""Run the benchmarks: `python -m benchmarks [--only SECTION ...] [--full]`."""
+"""Run the benchmarks and keep their figures: `python -m benchmarks [--only SECTION ...] [--full]`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import replace
 
-from . import growth, oracle, processes, training
-from .record import Benchmark, keep, shown
-
-SECTIONS: dict[str, tuple[Benchmark, ...]] = {
-    "oracle": oracle.BENCHMARKS,
-    "training": training.BENCHMARKS + growth.BENCHMARKS + processes.BENCHMARKS,
-}
+from .record import keep, shown
+from .sections import SECTIONS, measure
 
 
 def main() -> None:
@@ -23,14 +17,9 @@ def main() -> None:
     options = parser.parse_args()
     for section in options.only:
         rows = []
-        chosen = [b for b in SECTIONS[section] if options.full or not b.full]
-        for number, benchmark in enumerate(chosen, 1):
-            print(
-                f"{section} {number}/{len(chosen)}: {benchmark.name}", file=sys.stderr, flush=True
-            )
-            for row in benchmark.measure():
-                rows.append(replace(row, full=benchmark.full))
-                print(f"  {shown(rows[-1])}", file=sys.stderr, flush=True)
+        for row in measure(section, full=options.full):
+            rows.append(row)
+            print(f"  {shown(row)}", file=sys.stderr, flush=True)
         keep(section, rows, full=options.full)
 
 

@@ -15,13 +15,13 @@ import numba
 import numpy as np
 
 import safespot as ss
+from safespot import training
 from safespot.arrays import Float
 from safespot.cmdp import Model
 from safespot.estimators import Statistics, Window, add_to_window, add_visit, has_room, statistics
 from safespot.learners.interface import Inside
 from safespot.problems import make
 from safespot.simulation import Laws, Noise, as_laws, draw_noise, play_kernel
-from safespot.training import _Loop
 
 from .numpy_twin import NumpySpot
 from .record import Benchmark, Row
@@ -61,12 +61,14 @@ class Training:
             self.learner.statistics = statistics(f.H, f.S, f.A, f.m, dense=False)
         if after > 0:
             remember(problem, self.learner, after)
-        # Recorded: the first episode only. What a recorded one costs is in the section of the oracle.
-        self.loop = _Loop(problem, self.learner, 0, np.array([after + 1]), track)
+        # Recorded: the first episode, and the last, which is never reached. What one costs is in the section of the
+        # oracle.
+        self.training = training.Training(problem, self.learner, record=episodes, track=track)
 
     def run(self, episodes: int) -> None:
         """So many more episodes."""
-        self.loop.run(episodes, False)
+        while episodes > 0:
+            episodes -= self.training.advance(episodes)
 
     def learning(self) -> tuple[float, float]:
         """The shares of all states (of all steps), and of those met, whose policy moves in the next episode."""
@@ -231,7 +233,7 @@ def beside_twin(problem: ss.Problem, what: str, bonus_scale: float, times: int) 
     twin.run(first)
     training = Training(problem, bonus_scale=bonus_scale, track="every", rho=rho)
     training.run(first)
-    totals = training.loop.tracker.totals[0]
+    totals = training.training.tracker.totals[0]
     expected = np.r_[twin.regret, twin.violation]
     apart = float(np.abs(totals - expected).max() / np.abs(expected).max())
     turns = in_turns(training.run, twin.run)

@@ -61,7 +61,7 @@ def stamp() -> str:
     return fresh
 
 
-def test_the_stamp_knows_every_source_and_the_check_of_bounds(
+def test_the_stamp_knows_every_source_below_and_the_check_of_bounds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = copy_package(tmp_path)
@@ -74,6 +74,9 @@ def test_the_stamp_knows_every_source_and_the_check_of_bounds(
         assert stamp() != before
         source.write_text(text)
         assert stamp() == before
+    above = package / "experiments" / "sweeping.py"  # no kernel depends on it
+    above.write_text(above.read_text() + "#\n")
+    assert stamp() == before
     monkeypatch.setattr(numba.config, "BOUNDSCHECK", not numba.config.BOUNDSCHECK)
     assert stamp() != before
 

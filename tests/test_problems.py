@@ -17,7 +17,8 @@ METHODS = pytest.mark.parametrize("method", ["lp", "columns"])
 
 def test_every_file_is_a_problem_with_a_name() -> None:
     files = Path(ss.problems.__file__ or "").parent.glob("[!_]*.py")
-    assert ss.problems.names() == sorted(file.stem.replace("_", "-") for file in files)
+    made = [file.stem for file in files if "\ndef make(" in file.read_text()]
+    assert ss.problems.names() == sorted(name.replace("_", "-") for name in made)
 
 
 @pytest.mark.parametrize("name", ss.problems.names())

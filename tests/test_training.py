@@ -179,15 +179,15 @@ def test_chunks_do_not_matter(
     ours, theirs = (spot(problem, None, window=0.7) for _ in range(2))
     want = ss.learn(problem, theirs, 1100, seed=3)
     sizes: list[int] = []
-    chunk = training._Loop.chunk
+    chunk = training.Training.chunk
 
-    def counted(loop: training._Loop, n: int) -> None:
+    def counted(loop: training.Training, n: int) -> None:
         sizes.append(n)
         chunk(loop, n)
 
     monkeypatch.setattr(training, "CHUNK_SECONDS", seconds)
     monkeypatch.setattr(training, "NOISE_NUMBERS", numbers)
-    monkeypatch.setattr(training._Loop, "chunk", counted)
+    monkeypatch.setattr(training.Training, "chunk", counted)
     got = ss.learn(problem, ours, 1100, seed=3)
     same(ours, theirs, tmp_path)
     for name in ("episodes", "values", "multipliers", "regret", "strong_regret", "violations"):

@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import gym, learners, problems
+    from . import experiments, gym, learners, problems
     from .arrays import Episode
     from .blackbox import BlackBox, check_problem_env, env_interface
     from .certificate import Certificate, certify
@@ -24,13 +24,15 @@ if TYPE_CHECKING:
         SolverError,
         UnknownName,
     )
+    from .experiments import Store, sweep
     from .learners import Spot, SpotOptions
+    from .metrics import Run
     from .oracle import Evaluation, Slater, Solution, evaluate, slater, solve
     from .proposals import Proposal, propose_policy
     from .signals import Bernoulli, Beta, Deterministic, Drift, Gaussian, Problem, Signals
     from .simulation import Streams, play, streams
     from .tables import Ending, problem_from_table
-    from .training import Run, learn
+    from .training import learn
     from .trials import certify_by_trial, episodes_needed
 
 __version__ = "0.1.0"
@@ -63,6 +65,7 @@ __all__ = [
     "SolverError",
     "Spot",
     "SpotOptions",
+    "Store",
     "Streams",
     "UnknownName",
     "certify",
@@ -71,6 +74,7 @@ __all__ = [
     "env_interface",
     "episodes_needed",
     "evaluate",
+    "experiments",
     "gym",
     "learn",
     "learn_env",
@@ -82,6 +86,7 @@ __all__ = [
     "slater",
     "solve",
     "streams",
+    "sweep",
 ]
 
 # Where each public name lives; a module is imported when one of its names is first used, so that
@@ -96,13 +101,15 @@ _HOMES = {
         "Infeasible", "InvalidEpisode", "InvalidFile", "InvalidModel", "InvalidOption",
         "MissingPackage", "SafespotError", "SolverError", "UnknownName",
     ],
+    "experiments": ["Store", "sweep"],
     "learners": ["Spot", "SpotOptions"],
+    "metrics": ["Run"],
     "oracle": ["Evaluation", "Slater", "Solution", "evaluate", "slater", "solve"],
     "proposals": ["Proposal", "propose_policy"],
     "signals": ["Bernoulli", "Beta", "Deterministic", "Drift", "Gaussian", "Problem", "Signals"],
     "simulation": ["Streams", "play", "streams"],
     "tables": ["Ending", "problem_from_table"],
-    "training": ["Run", "learn"],
+    "training": ["learn"],
     "trials": ["certify_by_trial", "episodes_needed"],
 }  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
@@ -111,7 +118,7 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("gym", "learners", "problems"):
+    if name in ("experiments", "gym", "learners", "problems"):
         return importlib.import_module(f".{name}", __name__)
     if name not in _HOME:
         raise AttributeError(f"module 'safespot' has no attribute {name!r}")

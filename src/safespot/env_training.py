@@ -20,9 +20,9 @@ from .blackbox import BlackBox, as_box
 from .errors import InvalidOption
 from .learners.interface import interface
 from .learners.spot import Spot
-from .metrics import grid
+from .metrics import Run, grid
 from .simulation import streams
-from .training import Run, check_episodes
+from .training import check_episodes
 
 
 def learn_env(

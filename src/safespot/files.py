@@ -13,8 +13,10 @@ import hashlib
 import json
 import os
 import secrets
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +24,18 @@ from numpy.typing import NDArray
 from .errors import InvalidFile
 
 VERSION = 1
+SYNCS = 16  # files synced at the same time
 
 
 def write_arrays(
     path: str | Path, kind: str, arrays: dict[str, NDArray], about: dict[str, Any]
 ) -> None:
     """Write `arrays` and the JSON-able `about` to `path`, whole or not at all."""
+    replace(_as_path(path), pack(kind, arrays, about))
+
+
+def pack(kind: str, arrays: dict[str, NDArray], about: dict[str, Any]) -> bytes:
+    """The bytes of such a file."""
     from safetensors.numpy import save
 
     header = {"kind": kind, "version": VERSION, "about": about}
@@ -35,8 +43,7 @@ def write_arrays(
     # One entry of metadata, since safetensors writes several in no fixed order. np.ascontiguousarray would turn a
     # number into an array of one.
     metadata = {"safespot": json.dumps(header, sort_keys=True, allow_nan=False)}
-    data = save({name: np.asarray(array, order="C") for name, array in arrays.items()}, metadata)
-    replace(_as_path(path), data)
+    return save({name: np.asarray(array, order="C") for name, array in arrays.items()}, metadata)
 
 
 def read_arrays(path: str | Path, kind: str) -> tuple[dict[str, NDArray], dict[str, Any]]:
@@ -79,36 +86,84 @@ def _as_path(path: str | Path) -> Path:
     return Path(path)
 
 
+class Disk:
+    """Everything that is ever done to a disk, so that a test can put one here that fails."""
+
+    def write(self, path: Path, data: bytes) -> None:
+        """A new file that holds `data`, synced; the file object goes on after short writes."""
+        with path.open("xb") as file:
+            self.fill(file, data)
+            self.sync(file.fileno())
+
+    def fill(self, file: BinaryIO, data: bytes) -> None:
+        """Hand `data` to the operating system."""
+        file.write(data)
+        file.flush()
+
+    def sync(self, descriptor: int) -> None:
+        """Have the operating system hand it to the disk."""
+        os.fsync(descriptor)
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Give a file its name, in place of what had it."""
+        source.replace(target)
+
+    def sync_folder(self, folder: Path) -> None:
+        """Have the names in a folder on the disk."""
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            self.sync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def remove(self, path: Path) -> None:
+        """Take a file away; it may be gone already."""
+        path.unlink(missing_ok=True)
+
+
+disk = Disk()
+
+
 def replace(path: Path, data: bytes) -> None:
     """Put `data` at `path` so that after a crash the old or the new content is there, whole."""
-    if not path.name:
-        raise InvalidFile(f"{path} is a folder; give the file a name.")
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    replace_all({path: data})
+
+
+def replace_all(files: Mapping[Path, bytes]) -> None:
+    """The same for several files of one folder, each by itself, with one sync of the folder for all.
+
+    They are synced at the same time, which a disk does in one go.
+    """
+    for path in files:
+        if not path.name:
+            raise InvalidFile(f"{path} is a folder; give the file a name.")
+    temporary = {path: path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp") for path in files}
+    path = next(iter(files))
     try:
-        with temporary.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException as problem:  # Ctrl-C too must not leave the temporary file behind
-        with contextlib.suppress(OSError):
-            temporary.unlink()
+        if len(files) == 1:
+            disk.write(temporary[path], files[path])
+        else:
+            with ThreadPoolExecutor(min(SYNCS, len(files))) as threads:
+                list(threads.map(disk.write, temporary.values(), files.values()))
+        for path, source in temporary.items():
+            disk.rename(source, path)
+    except BaseException as problem:  # Ctrl-C too must not leave the temporary files behind
+        for source in temporary.values():
+            with contextlib.suppress(OSError):
+                disk.remove(source)
         if not isinstance(problem, OSError):
             raise
         raise InvalidFile(
             f"cannot write {path}: {problem.strerror}. What was there before is untouched."
         ) from None
-    try:
-        directory = os.open(path.parent, os.O_RDONLY)
+    for folder in {path.parent for path in files}:
         try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
-    except OSError as problem:
-        raise InvalidFile(
-            f"{path} is written, but it may not survive a crash: its folder cannot be synced "
-            f"({problem.strerror})."
-        ) from None
+            disk.sync_folder(folder)
+        except OSError as problem:
+            raise InvalidFile(
+                f"{path} is written, but it may not survive a crash: its folder cannot be synced "
+                f"({problem.strerror})."
+            ) from None
 
 
 def checksum(arrays: dict[str, NDArray], header: dict[str, Any]) -> str:

@@ -8,17 +8,26 @@ recorded on a grid.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from .arrays import Float, Int, as_count
+from .arrays import Float, Int, Policy, as_count
 from .compilation import inner
 from .errors import Infeasible, InvalidOption
+from .learners.spot import Spot
 from .oracle import solve
 from .signals import Problem
 
 POINTS_PER_DECADE = 32
+ACCUMULATED = (
+    "totals",
+    "last",
+    "before",
+    "limits_before",
+)  # what a Tracker carries over an episode
+RECORDED = ("values", "lam", "lower", "upper", "sums")  # the rows of a Record
 DRIFT_POINTS = 65  # optima computed along a linear drift; between them they are interpolated
 
 
@@ -32,6 +41,58 @@ class Record(NamedTuple):
     upper: Float  # [grid, m]
     sums: Float  # [grid, 2, 1+m]: weak and strong, the regret and each shortfall
     written: Int  # [1]: how many rows are filled
+
+
+class Tracker(NamedTuple):
+    """Exact values of the policy in play, and what has been accumulated."""
+
+    values: Float  # [1+m]
+    limits: Float  # [m]
+    totals: Float  # [2, 1+m]
+    last: Float  # [2]: the episode of the last accumulation, and its optimum
+    before: Float  # [1+m]: the values there
+    limits_before: Float  # [m]
+    now: Float  # [S]: these three are buffers
+    after: Float  # [S]
+    mass: Float  # [S*A]
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What `learn` returns, in the user's terms; every array has one row per recorded episode.
+
+    Regret and violation are cumulative up to and including the episode. `track` says whether every episode was
+    evaluated ("every") or only the recorded ones, with the trapezoidal rule between them ("grid").
+    """
+
+    episodes: Int  # [.], 1-based
+    values: Float  # [.]: exact reward value of the policy played
+    constraint_values: Float  # [., m]
+    multipliers: Float  # [., m]
+    thresholds: Float  # [., m]: in use
+    threshold_bounds: tuple[Float, Float]  # lower, upper [., m]
+    regret: Float  # [.]
+    strong_regret: Float  # [.]
+    violations: Float  # [., m]
+    strong_violations: Float  # [., m]
+    policy: Policy  # [H, S, A]: for the coming episode
+    learner: Spot
+    optimum: float  # for the thresholds of the last episode
+    seed: int
+    track: str
+    seconds: float
+
+    @property
+    def violation(self) -> Float:
+        """``[.]``: the largest over the constraints of the summed shortfalls (the paper)."""
+        violation: Float = self.violations.max(axis=1)
+        return violation
+
+    @property
+    def strong_violation(self) -> Float:
+        """``[.]``: the largest over the constraints of the sums of positive shortfalls."""
+        violation: Float = self.strong_violations.max(axis=1)
+        return violation
 
 
 def grid(record: str | int, first: int, last: int) -> Int:
@@ -64,6 +125,21 @@ def empty_record(episodes: Int, m: int) -> Record:
     )
 
 
+def empty_tracker(S: int, A: int, m: int, finished: int) -> Tracker:
+    """Nothing accumulated yet, after so many finished episodes."""
+    return Tracker(
+        values=np.zeros(1 + m),
+        limits=np.zeros(m),
+        totals=np.zeros((2, 1 + m)),
+        last=np.array([float(finished), np.nan]),
+        before=np.full(1 + m, np.nan),
+        limits_before=np.zeros(m),
+        now=np.zeros(S),
+        after=np.zeros(S),
+        mass=np.zeros(S * A),
+    )
+
+
 @inner
 def accumulate(
     totals: Float, optimum: float, limits: Float, values: Float, episodes: float
@@ -73,6 +149,25 @@ def accumulate(
         lost = (optimum if c == 0 else limits[c - 1]) - values[c]
         totals[0, c] += episodes * lost
         totals[1, c] += episodes * max(lost, 0.0)
+
+
+@inner
+def track(tracker: Tracker, t: float, optimum: float) -> None:
+    """Accumulate episode t; episodes since the last accumulation follow the trapezoidal rule."""
+    skipped = t - tracker.last[0] - 1.0
+    if skipped > 0.0:
+        # sum over the skipped ones of a straight line between both ends
+        accumulate(
+            tracker.totals, tracker.last[1], tracker.limits_before, tracker.before, skipped / 2.0
+        )
+        accumulate(tracker.totals, optimum, tracker.limits, tracker.values, skipped / 2.0)
+    accumulate(tracker.totals, optimum, tracker.limits, tracker.values, 1.0)
+    tracker.last[0] = t
+    tracker.last[1] = optimum
+    for c in range(tracker.values.shape[0]):
+        tracker.before[c] = tracker.values[c]
+    for i in range(tracker.limits.shape[0]):
+        tracker.limits_before[i] = tracker.limits[i]
 
 
 @inner

@@ -7,10 +7,10 @@ playing one by one.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from .arrays import Episode, Float, Int, as_count
 from .cmdp import Model
@@ -56,6 +56,29 @@ def streams(seed: int) -> Streams:
     return Streams(*(np.random.Generator(np.random.PCG64(sequence)) for sequence in sequences))
 
 
+def stream_states(streams: Streams) -> NDArray[np.uint64]:
+    """Where each generator stands, ``[6, 6]``: state and increment in halves, and the spare 32 bits."""
+    rows = []
+    for stream in streams:
+        now: Any = stream.bit_generator.state
+        numbers = now["state"]["state"], now["state"]["inc"]
+        halves = [half for x in numbers for half in (x >> 64, x & (2**64 - 1))]
+        rows.append([*halves, now["has_uint32"], now["uinteger"]])
+    return np.array(rows, np.uint64)
+
+
+def set_stream_states(streams: Streams, states: NDArray[np.uint64]) -> None:
+    """Put each generator where `stream_states` found it."""
+    for stream, row in zip(streams, states.tolist(), strict=True):
+        state_high, state_low, inc_high, inc_low, has_spare, spare = row
+        stream.bit_generator.state = {
+            "bit_generator": "PCG64",
+            "state": {"state": (state_high << 64) + state_low, "inc": (inc_high << 64) + inc_low},
+            "has_uint32": has_spare,
+            "uinteger": spare,
+        }
+
+
 def empty_noise(problem: Problem, episodes: int) -> Noise:
     """Room for the random numbers of so many episodes."""
     n, H, m = episodes, problem.cmdp.H, problem.cmdp.m
@@ -76,6 +99,15 @@ def draw_noise(
     ):
         fill_noise(law, stream, numbers[:episodes])
     return noise
+
+
+def streams_at(problem: Problem, seed: int, episode: int) -> Streams:
+    """The streams of `seed` as they stand before `episode`, as if the ones before had been played."""
+    made = streams(seed)
+    skipped = empty_noise(problem, min(episode, 2**12))
+    for first in range(1, episode, 2**12):
+        draw_noise(problem, made, min(2**12, episode - first), skipped)
+    return made
 
 
 def as_laws(signals: Signals) -> Laws:

@@ -11,16 +11,15 @@ a loop of these two written by hand. Between chunks there is time for progress, 
 
 from __future__ import annotations
 
-import logging
 import sys
 import time
 import warnings
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .arrays import Float, Int, Policy, as_count, frozen
+from .arrays import Float, Int, as_count, frozen
 from .cmdp import Model
 from .compilation import inner, lean
 from .errors import InvalidOption
@@ -28,12 +27,32 @@ from .estimators import Statistics, Window, has_room
 from .learners.interface import Inside
 from .learners.spot import Spot
 from .learners.step import Rates, State, spot_step
-from .metrics import Optima, Record, accumulate, empty_record, grid, write_row
+from .metrics import (
+    ACCUMULATED,
+    RECORDED,
+    Optima,
+    Record,
+    Run,
+    Tracker,
+    empty_record,
+    empty_tracker,
+    grid,
+    track,
+    write_row,
+)
 from .oracle import forward_values
 from .signals import Problem
-from .simulation import Laws, Noise, Streams, as_laws, draw_noise, empty_noise, play_kernel, streams
-
-log = logging.getLogger(__name__)
+from .simulation import (
+    Laws,
+    Noise,
+    as_laws,
+    draw_noise,
+    empty_noise,
+    play_kernel,
+    set_stream_states,
+    stream_states,
+    streams_at,
+)
 
 CHUNK_SECONDS = 0.1  # how long a chunk of compiled episodes takes, about
 NOISE_NUMBERS = 2**18  # random numbers drawn at once, at most: they stay in the cache
@@ -59,58 +78,6 @@ class Played(NamedTuple):
     constraints: Float  # [H, m]
     thresholds: Float  # [H, m]
     alpha: Float  # [m, H]: the thresholds of this episode
-
-
-class Tracker(NamedTuple):
-    """Exact values of the policy in play, and what has been accumulated."""
-
-    values: Float  # [1+m]
-    limits: Float  # [m]
-    totals: Float  # [2, 1+m]
-    last: Float  # [2]: the episode of the last accumulation, and its optimum
-    before: Float  # [1+m]: the values there
-    limits_before: Float  # [m]
-    now: Float  # [S]
-    after: Float  # [S]
-    mass: Float  # [S*A]
-
-
-@dataclass(frozen=True, eq=False)
-class Run:
-    """What `learn` returns, in the user's terms; every array has one row per recorded episode.
-
-    Regret and violation are cumulative up to and including the episode. `track` says whether every episode was
-    evaluated ("every") or only the recorded ones, with the trapezoidal rule between them ("grid").
-    """
-
-    episodes: Int  # [.], 1-based
-    values: Float  # [.]: exact reward value of the policy played
-    constraint_values: Float  # [., m]
-    multipliers: Float  # [., m]
-    thresholds: Float  # [., m]: in use
-    threshold_bounds: tuple[Float, Float]  # lower, upper [., m]
-    regret: Float  # [.]
-    strong_regret: Float  # [.]
-    violations: Float  # [., m]
-    strong_violations: Float  # [., m]
-    policy: Policy  # [H, S, A]: for the coming episode
-    learner: Spot
-    optimum: float  # for the thresholds of the last episode
-    seed: int
-    track: str
-    seconds: float
-
-    @property
-    def violation(self) -> Float:
-        """``[.]``: the largest over the constraints of the summed shortfalls (the paper)."""
-        violation: Float = self.violations.max(axis=1)
-        return violation
-
-    @property
-    def strong_violation(self) -> Float:
-        """``[.]``: the largest over the constraints of the sums of positive shortfalls."""
-        violation: Float = self.strong_violations.max(axis=1)
-        return violation
 
 
 def learn(
@@ -142,33 +109,51 @@ def learn(
             f"learn takes a Problem and a learner, got {type(problem).__name__} and "
             f"{type(learner).__name__}."
         )
-    total = check_episodes(learner, episodes)
-    if track not in ("every", "grid"):
-        raise InvalidOption(f"track must be 'every' or 'grid', got {track!r}.")
-    _check_fit(problem, learner)
-    first = learner.episode
-    loop = _Loop(problem, learner, seed, grid(record, first, first + total - 1), track)
-    started = time.perf_counter()
+    training = Training(problem, learner, episodes, seed, record, track)
+    total = training.remaining
     try:
-        loop.run(total, progress)
+        while training.remaining:
+            training.advance()
+            if progress:
+                _show(total - training.remaining, total, training.seconds)
     except KeyboardInterrupt as interrupt:
-        interrupt.run = loop.result(time.perf_counter() - started)  # type: ignore[attr-defined]
+        learner.settle()
+        interrupt.run = training.result()  # type: ignore[attr-defined]
         raise
-    return loop.result(time.perf_counter() - started)
+    finally:
+        if progress:
+            print(file=sys.stderr)
+    return training.result()
 
 
-class _Loop:
-    """Everything that lives while `learn` runs."""
+class Training:
+    """A run in the making: the arguments of `learn`, played chunk by chunk.
+
+    Between two chunks, `arrays` is all that a new one with the same arguments needs to go on (`restore`).
+    """
 
     def __init__(
-        self, problem: Problem, learner: Spot, seed: int, episodes: Int, track: str
+        self,
+        problem: Problem,
+        learner: Spot,
+        episodes: int | None = None,
+        seed: int = 0,
+        record: str | int = "log",
+        track: str = "every",
+        optima: Optima | None = None,
     ) -> None:
+        total = check_episodes(learner, episodes)
+        if track not in ("every", "grid"):
+            raise InvalidOption(f"track must be 'every' or 'grid', got {track!r}.")
+        _check_fit(problem, learner)
         cmdp = problem.cmdp
-        H, m, S = cmdp.H, cmdp.m, cmdp.S
-        units = cmdp.units
+        H, m, units = cmdp.H, cmdp.m, cmdp.units
         self.problem, self.learner, self.seed, self.track = problem, learner, seed, track
+        self.last = learner.episode + total - 1
+        self.seconds = 0.0
+        self.record = empty_record(grid(record, learner.episode, self.last), m)
         self.streams = streams_at(problem, seed, learner.episode)
-        self.optima = Optima(problem)
+        self.optima = Optima(problem) if optima is None else optima
         self.truth = Truth(
             model=cmdp.model,
             target=problem.target,
@@ -185,40 +170,27 @@ class _Loop:
             thresholds=np.zeros((H, m)),
             alpha=np.zeros((m, H)),
         )
-        self.tracker = Tracker(
-            values=np.zeros(1 + m),
-            limits=np.zeros(m),
-            totals=np.zeros((2, 1 + m)),
-            last=np.array([learner.episode - 1.0, np.nan]),
-            before=np.full(1 + m, np.nan),
-            limits_before=np.zeros(m),
-            now=np.zeros(S),
-            after=np.zeros(S),
-            mass=np.zeros(S * cmdp.A),
-        )
-        self.record = empty_record(episodes, m)
+        self.tracker = empty_tracker(cmdp.S, cmdp.A, m, learner.episode - 1)
         self.most = max(1, NOISE_NUMBERS // (1 + H * (3 + 2 * m)))
-        self.luck = empty_noise(problem, self.most)
+        self.size = min(16, self.most)
+        self.luck = empty_noise(problem, min(self.most, total))
 
-    def run(self, total: int, progress: bool) -> None:
-        """Play `total` episodes in chunks of about `CHUNK_SECONDS`."""
-        learner = self.learner
-        size, done, started = min(16, self.most), 0, time.perf_counter()
-        try:
-            while done < total:
-                n = min(size, total - done, learner.episodes_left or total)
-                began = time.perf_counter()
-                self.chunk(n)
-                learner.settle()
-                done += n
-                took = max(time.perf_counter() - began, 1e-6)
-                size = max(1, min(self.most, 2 * n, int(n * CHUNK_SECONDS / took)))
-                if progress:
-                    _show(done, total, time.perf_counter() - started)
-        finally:
-            learner.settle()
-            if progress:
-                print(file=sys.stderr)
+    @property
+    def remaining(self) -> int:
+        """How many episodes are still to be played."""
+        return self.last - self.learner.episode + 1
+
+    def advance(self, most: int | None = None) -> int:
+        """Play a chunk of about `CHUNK_SECONDS`, of at most `most` episodes; returns how many."""
+        learner, began = self.learner, time.perf_counter()
+        n = min(self.size, self.remaining if most is None else min(most, self.remaining))
+        n = min(n, learner.episodes_left or n)
+        self.chunk(n)
+        learner.settle()
+        took = max(time.perf_counter() - began, 1e-6)
+        self.seconds += took
+        self.size = max(1, min(self.most, 2 * n, int(n * CHUNK_SECONDS / took)))
+        return n
 
     def chunk(self, n: int) -> None:
         """Play n episodes, growing what the learner remembers in between where it must."""
@@ -239,7 +211,36 @@ class _Loop:
                 self.played, self.tracker, self.record,
             )  # fmt: skip
 
-    def result(self, seconds: float) -> Run:
+    def arrays(self) -> dict[str, NDArray]:
+        """All that changes while it runs, between two chunks."""
+        rows = int(self.record.written[0])
+        parts: dict[str, dict[str, NDArray]] = {
+            "learner": self.learner.arrays(),
+            "tracker": {name: getattr(self.tracker, name) for name in ACCUMULATED},
+            "record": {name: getattr(self.record, name)[:rows] for name in RECORDED},
+            "clock": {"streams": stream_states(self.streams), "seconds": np.array(self.seconds)},
+        }
+        return {
+            f"{part}.{k}": array for part, arrays in parts.items() for k, array in arrays.items()
+        }
+
+    def restore(self, arrays: dict[str, NDArray]) -> None:
+        """Go on from where `arrays` were taken; this must be new, with the same arguments."""
+        parts: dict[str, dict[str, NDArray]] = {}
+        for name, array in arrays.items():
+            part, _, field = name.partition(".")
+            parts.setdefault(part, {})[field] = array
+        self.learner.restore(parts["learner"])
+        for name in ACCUMULATED:
+            getattr(self.tracker, name)[:] = parts["tracker"][name]
+        for name in RECORDED:
+            rows = parts["record"][name]
+            getattr(self.record, name)[: len(rows)] = rows
+            self.record.written[0] = len(rows)
+        set_stream_states(self.streams, parts["clock"]["streams"])
+        self.seconds = float(parts["clock"]["seconds"])
+
+    def result(self) -> Run:
         """The run so far, in the user's terms."""
         cmdp, record = self.problem.cmdp, self.record
         units, H = cmdp.units, cmdp.H
@@ -267,7 +268,7 @@ class _Loop:
             optimum=float(units.reward.total_outside(optimum, H)),
             seed=self.seed,
             track=self.track,
-            seconds=seconds,
+            seconds=self.seconds,
         )
 
 
@@ -341,34 +342,6 @@ def there_and_back(x: float, offset: float, scale: float) -> float:
     return min(max(((offset + scale * x) - offset) / scale, 0.0), 1.0)
 
 
-@inner
-def track(tracker: Tracker, t: float, optimum: float) -> None:
-    """Accumulate episode t; episodes since the last accumulation follow the trapezoidal rule."""
-    skipped = t - tracker.last[0] - 1.0
-    if skipped > 0.0:
-        # sum over the skipped ones of a straight line between both ends
-        accumulate(
-            tracker.totals, tracker.last[1], tracker.limits_before, tracker.before, skipped / 2.0
-        )
-        accumulate(tracker.totals, optimum, tracker.limits, tracker.values, skipped / 2.0)
-    accumulate(tracker.totals, optimum, tracker.limits, tracker.values, 1.0)
-    tracker.last[0] = t
-    tracker.last[1] = optimum
-    for c in range(tracker.values.shape[0]):
-        tracker.before[c] = tracker.values[c]
-    for i in range(tracker.limits.shape[0]):
-        tracker.limits_before[i] = tracker.limits[i]
-
-
-def streams_at(problem: Problem, seed: int, episode: int) -> Streams:
-    """The streams of `seed` as they stand before `episode`, as if the ones before had been played."""
-    made = streams(seed)
-    skipped = empty_noise(problem, min(episode, 2**12))
-    for first in range(1, episode, 2**12):
-        draw_noise(problem, made, min(2**12, episode - first), skipped)
-    return made
-
-
 def check_episodes(learner: Spot, episodes: int | None) -> int:
     """How many episodes to play: those asked for, or what remains of T."""
     planned = learner.options.episodes
@@ -386,7 +359,7 @@ def check_episodes(learner: Spot, episodes: int | None) -> int:
         warnings.warn(
             f"{total} episodes go beyond the learner's T = {planned} ({max(0, remaining)} remain): its "
             "step sizes and radii were chosen for T.",
-            stacklevel=3,
+            stacklevel=4,  # the caller of `learn`
         )
     return total
 

@@ -286,7 +286,7 @@ class Spot:
             },
             "options": {k: "inf" if v == math.inf else v for k, v in asdict(self.options).items()},
         }  # fmt: skip
-        write_arrays(path, "learner", self._arrays(), about)
+        write_arrays(path, "learner", self.arrays(), about)
 
     @classmethod
     def load(cls, path: str | Path) -> Spot:
@@ -299,12 +299,12 @@ class Spot:
             for name, value in about["options"].items():
                 arguments[name] = math.inf if value == "inf" else value
             learner = cls(**arguments)
-            learner._restore(arrays)
+            learner.restore(arrays)
         except (SafespotError, KeyError, TypeError, ValueError, AttributeError) as problem:
             raise InvalidFile(f"{path} does not describe a Spot learner: {problem}") from None
         return learner
 
-    def _arrays(self) -> dict[str, NDArray]:
+    def arrays(self) -> dict[str, NDArray]:
         """The state: what cannot be derived."""
         state = self.state
         arrays = {"logits": state.logits, "lam": state.lam, "finished": state.finished}
@@ -316,7 +316,8 @@ class Spot:
         arrays.update({f"window.{k}": v for k, v in self.window._asdict().items() if k != "tree"})
         return arrays
 
-    def _restore(self, arrays: dict[str, NDArray]) -> None:
+    def restore(self, arrays: dict[str, NDArray]) -> None:
+        """Go on from where `arrays` were taken; this learner must have the same interface and options."""
         parts: dict[str, dict[str, NDArray]] = {"statistics": {}, "successors": {}, "window": {}}
         for name, array in arrays.items():
             kind, _, field = name.partition(".")

@@ -13,6 +13,7 @@ from ..signals import Problem
 # A hyphen in a name is an underscore in its module's.
 _NAMES = (
     "bandit",
+    "dosing",
     "factored",
     "frozen-lake",
     "grid",
@@ -35,6 +36,11 @@ def names() -> list[str]:
 def describe(name: str) -> str:
     """What a problem is about, in one line."""
     return (_module(name).__doc__ or "").partition("\n")[0]
+
+
+def story(name: str) -> str:
+    """All that a problem's file tells a newcomer."""
+    return inspect.getdoc(_module(name)) or ""
 
 
 def make(name: str, **options: Any) -> Problem:

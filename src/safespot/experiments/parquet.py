@@ -1,0 +1,106 @@
+"""Results as Parquet: the columns of a run, and their bytes.
+
+The bytes depend on nothing but the columns and DuckDB's version, however many runs are encoded together.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InvalidFile
+
+if TYPE_CHECKING:
+    from ..metrics import Run
+
+Columns = dict[str, NDArray]
+
+
+def columns(run: Run) -> Columns:
+    """A row per recorded episode; what there is once per constraint has a column per constraint."""
+    lower, upper = run.threshold_bounds
+    found: Columns = {
+        "episode": run.episodes,
+        "value": run.values,
+        "regret": run.regret,
+        "strong_regret": run.strong_regret,
+        "violation": run.violation,
+        "strong_violation": run.strong_violation,
+    }
+    for name, each in (
+        ("constraint", run.constraint_values),
+        ("multiplier", run.multipliers),
+        ("threshold", run.thresholds),
+        ("threshold_lower", lower),
+        ("threshold_upper", upper),
+        ("violation", run.violations),
+        ("strong_violation", run.strong_violations),
+    ):
+        for i in range(each.shape[1]):
+            found[f"{name}_{i}"] = np.ascontiguousarray(each[:, i])
+    return found
+
+
+class Encoder:
+    """Turns columns into the bytes of Parquet files; keeps one DuckDB for all of them."""
+
+    def __init__(self) -> None:
+        import duckdb
+
+        # One thread, so that rows keep their order and bytes do not depend on the machine.
+        self.duckdb = duckdb.connect(":memory:", config={"threads": 1})
+        self.scratch = tempfile.TemporaryDirectory(prefix="safespot-")
+
+    def __call__(self, runs: Mapping[str, Columns]) -> dict[str, bytes]:
+        """The bytes of each run, whose name becomes its first column.
+
+        DuckDB takes a millisecond to read a set of arrays and one to write a file, so runs with the same columns are
+        read together.
+        """
+        alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        for name, found in runs.items():
+            alike[tuple(found)].append(name)
+        encoded: dict[str, bytes] = {}
+        for names in alike.values():
+            encoded.update(self._encode({name: runs[name] for name in names}))
+        return {name: encoded[name] for name in runs}
+
+    def close(self) -> None:
+        """Give back the memory and the scratch folder."""
+        self.duckdb.close()
+        self.scratch.cleanup()
+
+    def _encode(self, runs: dict[str, Columns]) -> dict[str, bytes]:
+        import duckdb
+
+        rows = [len(found["episode"]) for found in runs.values()]
+        table = {
+            column: np.concatenate([found[column] for found in runs.values()])
+            for column in next(iter(runs.values()))
+        }
+        table["which"] = np.repeat(np.arange(len(runs)), rows)
+        path = Path(self.scratch.name, "run.parquet")
+        encoded = {}
+        try:
+            self.duckdb.register("arrays", table)
+            self.duckdb.execute("create or replace temp table runs as select * from arrays")
+            self.duckdb.unregister("arrays")
+            for which, name in enumerate(runs):
+                self.duckdb.execute(
+                    f"copy (select '{name}' as run, * exclude which from runs where which = {which}) "
+                    f"to '{_quoted(path)}' (format parquet, compression snappy, use_tmp_file false)"
+                )
+                encoded[name] = path.read_bytes()
+        except (duckdb.Error, OSError) as problem:
+            raise InvalidFile(f"cannot encode results in {path}: {problem}") from None
+        return encoded
+
+
+def _quoted(path: Path) -> str:
+    return str(path).replace("'", "''")

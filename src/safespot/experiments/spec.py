@@ -1,0 +1,258 @@
+"""A sweep is data: a TOML file that says which runs there are.
+
+    spec  = read_spec("tradeoff.toml")      everything that is wrong with it, at once
+    runs  = spec.runs()                     problem x learners x seeds, every combination of the grids
+
+A `RunSpec` is one of them: all that its results depend on and nothing else. Its id is a readable name and a hash of
+that content, so the same content is the same run, on any machine and in any order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import math
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
+
+from ..errors import InvalidOption
+
+TYPES = ("int", "constrained-int", "float", "str")
+FORMAT = 1  # of the content that a run's id is made from
+
+
+def _plain(value: Any) -> Any:
+    """An option: numbers, strings, booleans, and lists and tables of them."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError('must be finite; write "inf" for an infinite rho')
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    if isinstance(value, dict):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if not isinstance(value, (bool, int, float, str)):
+        raise ValueError(f"must be a number, a string, true or false, or a list; got {value!r}")
+    return value
+
+
+Option = Annotated[Any, AfterValidator(_plain)]
+Count = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0)]
+Name = Annotated[str, Field(pattern=r"^[a-z0-9-]+$")]  # part of file names
+Options = dict[str, Option]
+Choices = Annotated[list[Option], Field(min_length=1)]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class LawSpec(_Record):
+    """A noise law by its name, with its parameter."""
+
+    law: Literal["bernoulli", "beta", "gaussian", "deterministic"]
+    concentration: float | None = None  # of "beta"
+    sd: float | None = None  # of "gaussian"
+
+    @model_validator(mode="after")
+    def _fits(self) -> LawSpec:
+        takes = {"beta": "concentration", "gaussian": "sd"}.get(self.law)
+        for name in ("concentration", "sd"):
+            if getattr(self, name) is not None and name != takes:
+                raise ValueError(f"the law {self.law!r} takes no {name}")
+        return self
+
+
+class DriftSpec(_Record):
+    """Where the thresholds move to, and when: the arguments of `Drift`."""
+
+    thresholds: list[float] | list[list[float]]
+    first: Count
+    last: Count | None = None
+
+
+class SignalsSpec(_Record):
+    """How the problem is observed; what is left out stays as the problem has it."""
+
+    rewards: LawSpec | None = None
+    constraints: LawSpec | None = None
+    thresholds: LawSpec | None = None
+    drift: DriftSpec | None = None
+
+
+class ProblemGrid(BaseModel):
+    """Options to vary: each a list. `signals` varies the whole table."""
+
+    model_config = ConfigDict(strict=True, extra="allow", frozen=True, allow_inf_nan=False)
+    __pydantic_extra__: dict[str, Choices] = Field(init=False)
+
+    signals: Annotated[list[SignalsSpec], Field(min_length=1)] | None = None
+
+
+class ProblemSpec(_Record):
+    """A ready problem, its options, how it is observed, and what is varied."""
+
+    name: Name
+    options: Options = {}
+    signals: SignalsSpec = SignalsSpec()
+    grid: ProblemGrid = ProblemGrid()
+
+
+class LearnerSpec(_Record):
+    """A learner, its options, and what is varied.
+
+    Two options may be taken from the truth: ``rho = "slater"`` and ``thresholds = "known"``.
+    """
+
+    name: Name
+    options: Options = {}
+    anytime: bool = False  # not told how many episodes there will be
+    grid: dict[str, Choices] = {}
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One run: all that its results depend on."""
+
+    problem: str
+    problem_options: Options
+    signals: SignalsSpec
+    learner: str
+    learner_options: Options
+    anytime: bool
+    episodes: int
+    seed: int
+    record: str | int
+    track: str
+
+    @cached_property
+    def content(self) -> dict[str, Any]:
+        """What the id is made from, ready for JSON; what was left out is left out."""
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {"format": FORMAT, **parts, "signals": self.signals.model_dump(exclude_none=True)}
+
+    @cached_property
+    def id(self) -> str:
+        """A readable name and a hash of the content."""
+        text = _text(_canonical(self.content))
+        digest = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+        return f"{self.problem}-{self.learner}-{self.episodes}-seed{self.seed}-{digest}"
+
+    @cached_property
+    def setting(self) -> str:
+        """The problem's part of the content: runs with the same one share its optimum."""
+        return setting_of(self.content)
+
+
+def setting_of(content: Mapping[str, Any]) -> str:
+    """The problem's part of a run's content, as text."""
+    return _text({name: content[name] for name in ("problem", "problem_options", "signals")})
+
+
+class Spec(_Record):
+    """A whole sweep."""
+
+    episodes: Count | Annotated[list[Count], Field(min_length=1)]
+    seeds: Count | Annotated[list[Seed], Field(min_length=1)]  # how many, or which
+    problem: ProblemSpec
+    learners: Annotated[list[LearnerSpec], Field(min_length=1)]
+    record: Literal["log", "all"] | Count = "log"
+    track: Literal["every", "grid"] = "every"
+
+    def runs(self) -> list[RunSpec]:
+        """Every run once, seeds innermost."""
+        seeds = range(self.seeds) if isinstance(self.seeds, int) else self.seeds
+        lengths = [self.episodes] if isinstance(self.episodes, int) else self.episodes
+        varied = self.problem.grid.model_extra or {}
+        signals = self.problem.grid.signals or [self.problem.signals]
+        found: dict[str, RunSpec] = {}
+        for problem, observed, episodes, learner in itertools.product(
+            _combinations(self.problem.options, varied), signals, lengths, self.learners
+        ):
+            for options, seed in itertools.product(
+                _combinations(learner.options, learner.grid), seeds
+            ):
+                run = RunSpec(
+                    problem=self.problem.name,
+                    problem_options=problem,
+                    signals=observed,
+                    learner=learner.name,
+                    learner_options=options,
+                    anytime=learner.anytime,
+                    episodes=episodes,
+                    seed=seed,
+                    record=self.record,
+                    track=self.track,
+                )
+                found.setdefault(run.id, run)
+        return list(found.values())
+
+
+def read_spec(path: str | Path) -> Spec:
+    """The sweep that a TOML file describes; an `InvalidOption` names everything that is wrong."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        content = tomllib.loads(text)
+    except OSError as problem:
+        raise InvalidOption(f"cannot read {path}: {problem.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise InvalidOption(f"{path} is not TOML: {problem}.") from None
+    return as_spec(content, str(path))
+
+
+def as_spec(content: Mapping[str, Any], source: str = "the sweep") -> Spec:
+    """The same from a dict with the keys of the file."""
+    try:
+        return Spec.model_validate(content)
+    except ValidationError as problem:
+        raise InvalidOption(f"{source} is no sweep:\n{_complaints(problem)}") from None
+
+
+def _complaints(problem: ValidationError) -> str:
+    """One line per key; where several readings of it failed, the shortest says enough."""
+    lines: dict[str, list[str]] = {}
+    for error in problem.errors(include_url=False):
+        # "int", "list[…]" and the like name the readings of a union: they are no keys of the file.
+        where = [str(part) for part in error["loc"] if not _names_a_type(part)]
+        message = {"extra_forbidden": "there is no such key", "missing": "is missing"}.get(
+            error["type"], error["msg"].removeprefix("Value error, ")
+        )
+        lines.setdefault(".".join(where) or "the file", []).append(message)
+    return "\n".join(f"  {key}: {' or '.join(dict.fromkeys(m))}" for key, m in lines.items())
+
+
+def _names_a_type(part: str | int) -> bool:
+    return isinstance(part, str) and ("[" in part or part in TYPES)
+
+
+def _combinations(options: Options, grid: Mapping[str, list[Any]]) -> Iterator[Options]:
+    for values in itertools.product(*grid.values()):
+        yield {**options, **dict(zip(grid, values, strict=True))}
+
+
+def _text(content: Any) -> str:
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _canonical(value: Any) -> Any:
+    """The same number has one spelling: 1.0 is 1."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [_canonical(part) for part in value]
+    if isinstance(value, dict):
+        return {key: _canonical(part) for key, part in value.items()}
+    return value

@@ -1,0 +1,238 @@
+"""What a store says: means over seeds with intervals, growth exponents, paired comparisons.
+
+Runs that differ in nothing but their seed are one group. Intervals are bootstrap intervals over the seeds (BCa); a
+group of one seed has none, and says so.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import Float, Int
+from ..errors import InvalidOption
+from .store import Store
+
+METRICS = ("regret", "violation", "strong_regret", "strong_violation")
+POINTS = 33  # of the last decade that an exponent is fitted to
+RESAMPLES = 9999
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over seeds. The interval is NaN where one seed, or none, has a value."""
+
+    mean: float
+    low: float
+    high: float
+    seeds: int  # that have a value
+
+    def __str__(self) -> str:
+        if self.seeds == 0:
+            return "none"
+        if self.seeds == 1:
+            return f"{self.mean:.4g} (one seed: no interval)"
+        return f"{self.mean:.4g} [{self.low:.4g}, {self.high:.4g}] ({self.seeds} seeds)"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ only in their seed."""
+
+    label: str  # what tells it from the other groups of the store
+    about: dict[str, Any]  # the content of its runs, without the seed
+    seeds: tuple[int, ...]
+    runs: tuple[str, ...]  # ids, in the order of the seeds
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A group at its last episode."""
+
+    group: Group
+    final: dict[str, Estimate]  # metric -> its value at the end
+    exponent: dict[str, Estimate]  # metric -> the slope of log(metric) over log(episode)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How much more of a metric one group has at the end than another, on the same seeds."""
+
+    metric: str
+    first: Group
+    second: Group
+    difference: Estimate  # first - second
+
+
+def groups(store: Store) -> list[Group]:
+    """The groups of a store, each with a label that says what is its own."""
+    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for about in store.runs():
+        found[json.dumps(_content(about), sort_keys=True)].append(about)
+    contents = [json.loads(key) for key in found]
+    labels = _labels([_flat(content) for content in contents])
+    made = []
+    for label, content, members in zip(labels, contents, found.values(), strict=True):
+        members.sort(key=lambda about: int(about["seed"]))
+        made.append(
+            Group(
+                label,
+                content,
+                tuple(about["seed"] for about in members),
+                tuple(about["run"] for about in members),
+            )
+        )
+    return sorted(made, key=lambda group: group.label)
+
+
+def summarise(store: Store, *, confidence: float = 0.95) -> list[Summary]:
+    """Every group: what its metrics are at the end, and how they grow."""
+    curves = {metric: _curves(store, metric) for metric in METRICS}
+    made = []
+    for group in groups(store):
+        ends = {m: [curves[m][run][1][-1] for run in group.runs] for m in METRICS}
+        slopes = {m: [exponent(*curves[m][run]) for run in group.runs] for m in METRICS}
+        made.append(
+            Summary(
+                group,
+                {m: estimate(ends[m], confidence=confidence) for m in METRICS},
+                {m: estimate(slopes[m], confidence=confidence) for m in METRICS},
+            )
+        )
+    return made
+
+
+def compare(store: Store, metric: str = "regret", *, confidence: float = 0.95) -> list[Comparison]:
+    """Every two groups with the same problem and episodes, seed by seed.
+
+    The same seed is the same luck, so most of it cancels.
+    """
+    if metric not in METRICS:
+        raise InvalidOption(f"metric must be one of {', '.join(METRICS)}, got {metric!r}.")
+    curves = _curves(store, metric)
+    made = []
+    for first, second in combinations(groups(store), 2):
+        if _setting(first) != _setting(second):
+            continue
+        theirs = dict(zip(second.seeds, second.runs, strict=True))
+        differences = [
+            curves[run][1][-1] - curves[theirs[seed]][1][-1]
+            for seed, run in zip(first.seeds, first.runs, strict=True)
+            if seed in theirs
+        ]
+        made.append(Comparison(metric, first, second, estimate(differences, confidence=confidence)))
+    return made
+
+
+def estimate(values: Sequence[float], *, confidence: float = 0.95) -> Estimate:
+    """The mean of one value per seed, with its bootstrap interval; NaN values do not count."""
+    from scipy.stats import bootstrap
+
+    sample = np.array([x for x in values if not math.isnan(x)])
+    n = len(sample)
+    if n == 0:
+        return Estimate(math.nan, math.nan, math.nan, 0)
+    if n == 1:
+        return Estimate(float(sample[0]), math.nan, math.nan, 1)
+    if np.ptp(sample) == 0.0:
+        same = float(sample[0])
+        return Estimate(same, same, same, n)
+    # The same resamples every time: a report does not change when it is made again.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of BCa where too few seeds make it degenerate
+        interval = bootstrap(
+            (sample,), np.mean, confidence_level=confidence, n_resamples=RESAMPLES,
+            method="BCa", vectorized=True, random_state=np.random.default_rng(0),
+        ).confidence_interval  # fmt: skip
+    return Estimate(float(sample.mean()), float(interval.low), float(interval.high), n)
+
+
+def exponent(episodes: Int, values: NDArray[np.floating[Any]]) -> float:
+    """The slope of log(values) over log(episodes) in the last decade; NaN where they are not all positive.
+
+    Points are taken evenly in log(episode), so that a run recorded at every episode counts its last ones no more than
+    one recorded on a logarithmic grid.
+    """
+    last = float(episodes[-1])
+    wanted = last * np.logspace(-1.0, 0.0, POINTS)
+    rows = np.unique(np.searchsorted(episodes, np.floor(wanted)).clip(0, len(episodes) - 1))
+    rows = rows[episodes[rows] >= last / 10.0 - 1.0]
+    if len(rows) < 3 or not (values[rows] > 0.0).all():  # also where it is NaN
+        return math.nan
+    x, y = np.log(episodes[rows]), np.log(values[rows])
+    x = x - x.mean()
+    return float(x @ (y - y.mean()) / (x @ x))
+
+
+def _curves(store: Store, metric: str) -> dict[str, tuple[Int, Float]]:
+    """Episodes and a metric of every run."""
+    found = store.query(f"select run, episode, {metric} from results order by run, episode")
+    columns = found.fetchnumpy()
+    runs = np.asarray(columns["run"], dtype=str)
+    episodes = np.asarray(columns["episode"], np.int64)
+    values = np.ma.filled(np.ma.asarray(columns[metric], np.float64), np.nan)
+    starts = np.flatnonzero(np.r_[True, runs[1:] != runs[:-1]])
+    ends = np.r_[starts[1:], len(runs)]
+    return {str(runs[a]): (episodes[a:b], values[a:b]) for a, b in zip(starts, ends, strict=True)}
+
+
+CONTENT = (
+    "problem", "problem_options", "signals", "learner", "learner_options", "anytime", "episodes",
+    "record", "track",
+)  # fmt: skip
+
+
+def _content(about: dict[str, Any]) -> dict[str, Any]:
+    return {name: about[name] for name in CONTENT}
+
+
+def _setting(group: Group) -> str:
+    names = ("problem", "problem_options", "signals", "episodes")
+    return json.dumps({name: group.about[name] for name in names}, sort_keys=True)
+
+
+def _flat(content: dict[str, Any]) -> dict[str, Any]:
+    """The content with an entry for every option."""
+    flat: dict[str, Any] = {}
+    for name, value in content.items():
+        if isinstance(value, dict):
+            part = name.removesuffix("_options")
+            flat.update({f"{part}.{k}": v for k, v in value.items()})
+        else:
+            flat[name] = value
+    return flat
+
+
+def _labels(contents: list[dict[str, Any]]) -> list[str]:
+    """For each its learner, and all in which it differs from some other."""
+    names = list(dict.fromkeys(name for content in contents for name in content))
+    differing = [
+        name
+        for name in names
+        if name != "learner"
+        and len({json.dumps(c.get(name), sort_keys=True) for c in contents}) > 1
+    ]
+    return [
+        " ".join(
+            [content["learner"]]
+            + [
+                f"{n.removeprefix('learner.')}={_short(content[n])}"
+                for n in differing
+                if n in content
+            ]
+        )
+        for content in contents
+    ]
+
+
+def _short(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

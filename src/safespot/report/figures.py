@@ -1,0 +1,188 @@
+"""Figures for papers, by Matplotlib, in one style."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import files
+from ..arrays import Float
+from ..errors import InvalidFile, InvalidOption, SafespotError
+from ..experiments import Store
+from .charts import learned_limits
+from .findings import Line, Study, read
+from .region import Region
+from .words import SIGNS
+
+KINDS = ("pdf", "png", "svg")
+COLUMN = 3.4  # inches: one column of a paper
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#8A6D00", "#56B4E9", "#555555")
+CAREFUL, BOLD, SAFE, GREY, INK = "#0072B2", "#D55E00", "#BFE3D2", "#E9ECEF", "#1B1F24"
+STYLE: dict[str, Any] = {
+    "figure.figsize": (COLUMN, 2.3),
+    "figure.constrained_layout.use": True,
+    "font.size": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.6,
+    "axes.grid": False,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "lines.linewidth": 1.2,
+    "legend.frameon": False,
+    "legend.fontsize": 7,
+    "savefig.dpi": 300,
+    "pdf.fonttype": 42,  # letters that can be searched and edited
+    "svg.fonttype": "none",
+    "svg.hashsalt": "safespot",  # the same bytes every time
+}
+
+
+def write(store: Store, kind: str, folder: Path) -> list[Path]:
+    """One file per figure; where a store has several studies, their names are part of the files'."""
+    if kind not in KINDS:
+        raise InvalidOption(f"figures are of kind {', '.join(KINDS)}, got {kind!r}.")
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise SafespotError('figures need Matplotlib: pip install "safespot[figures]".') from None
+    studies = read(store)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise InvalidFile(f"cannot make {folder}: {problem.strerror}.") from None
+    written = []
+    dated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
+    with mpl.rc_context({**mpl.rcParamsDefault, **STYLE}):
+        for number, study in enumerate(studies):
+            for name, draw in _figures(study):
+                figure = Figure()
+                draw(study, figure.subplots())
+                data = io.BytesIO()
+                figure.savefig(data, format=kind, metadata=dated.get(kind))
+                which = "" if len(studies) == 1 else f"-{number + 1}-{_slug(study.name)}"
+                path = folder / f"{name}{which}.{kind}"
+                files.replace(path, data.getvalue())
+                written.append(path)
+    return written
+
+
+def _figures(study: Study) -> Iterator[tuple[str, Callable[[Study, Any], None]]]:
+    """The figures that a study has."""
+    yield "regret", lambda s, axes: _sums(s, axes, "regret")
+    yield "violation", lambda s, axes: _sums(s, axes, "violation")
+    for i in range(study.m):
+        suffix = "" if study.m == 1 else f"-{i + 1}"
+        yield f"thresholds{suffix}", lambda s, axes, i=i: _thresholds(s, axes, i)
+        yield f"region{suffix}", lambda s, axes, i=i: _region(s, axes, i)
+    if sum(line.xi is not None for line in study.lines) > 1:
+        yield "frontier", _frontier
+
+
+def _sums(study: Study, axes: Any, metric: str) -> None:
+    for line, colour in _coloured(study):
+        mean, low, high = line.band(metric)
+        axes.plot(line.episodes, mean, color=colour, label=line.name)
+        axes.fill_between(line.episodes, low, high, color=colour, alpha=0.18, linewidth=0)
+    axes.set(xlabel="episode", ylabel=metric)
+    axes.axhline(0.0, color=INK, linewidth=0.4)
+    _legend(study, axes)
+
+
+def _thresholds(study: Study, axes: Any, i: int) -> None:
+    for line, colour in _coloured(study):
+        low, high = (
+            line.columns[f"threshold_{end}_{i}"].mean(axis=0) for end in ("lower", "upper")
+        )
+        axes.plot(line.episodes, low, color=colour, label=line.name)
+        axes.plot(line.episodes, high, color=colour)
+    episodes = study.lines[0].episodes
+    limits = [study.limits(int(t))[i] for t in episodes]
+    axes.plot(episodes, limits, color=INK, linestyle=(0, (4, 3)), linewidth=0.8, label="true")
+    axes.set(xscale="log", xlabel="episode", ylabel=f"bounds of threshold{_of(study, i)}")
+    _legend(study, axes)
+
+
+def _region(study: Study, axes: Any, i: int) -> None:
+    """All policies, those within the true limits, and the optima; the sets of the first line's bounds."""
+    region, line = Region(study.problem.cmdp), study.lines[0]
+    axes.fill(*region.achievable(i).T, facecolor=GREY, edgecolor="#AAB2BB", linewidth=0.6)
+    true = region.feasible(study.limits(study.episodes))
+    if true is not None:
+        axes.fill(*true.polygons[i].T, facecolor=SAFE, linewidth=0)
+    careful, bold = (region.feasible(limits) for limits in learned_limits(study, line))
+    for found, colour, style, marker, name in (
+        (bold, BOLD, "--", "^", "optimistic"),
+        (true, "#00724F", "", "D", "true"),
+        (careful, CAREFUL, "-", "v", "pessimistic"),
+    ):
+        if found is None:
+            continue
+        if style:
+            axes.plot(*_closed(found.polygons[i]).T, color=colour, linestyle=style, linewidth=1.0)
+        axes.plot(
+            found.constraints[i], found.reward, marker, color=colour, markersize=4, label=name
+        )
+    for one, colour in _coloured(study):
+        x, y = one.columns[f"constraint_{i}"].mean(axis=0), one.columns["value"].mean(axis=0)
+        axes.plot(x, y, color=colour if len(study.lines) > 1 else INK, linewidth=0.8)
+        axes.plot(x[-1], y[-1], "o", color=colour if len(study.lines) > 1 else INK, markersize=3)
+    sign = SIGNS[study.senses[i]]
+    axes.set(xlabel=f"constraint{_of(study, i)} ({sign} limit)", ylabel="reward")
+    axes.legend(title="optimum", title_fontsize=7, handletextpad=0.2)
+
+
+def _frontier(study: Study, axes: Any) -> None:
+    families: dict[str, list[Line]] = {}
+    for line in study.lines:
+        families.setdefault(line.family, []).append(line)
+    for lines in families.values():
+        ends = [[line.summary.final[m].mean for line in lines if line.xi is not None] for m in ("violation", "regret")]
+        axes.plot(*ends, color="#AAB2BB", linewidth=0.8, zorder=1)
+    for line, colour in _coloured(study):
+        x, y = (line.summary.final[m] for m in ("violation", "regret"))
+        axes.errorbar(
+            x.mean, y.mean, xerr=_reach(x), yerr=_reach(y), fmt="o", color=colour, markersize=4, elinewidth=0.7,
+        )
+        axes.annotate(line.name, (x.mean, y.mean), (4, 4), textcoords="offset points", fontsize=7)
+    axes.margins(0.15)
+    axes.set(xlabel="violation", ylabel="regret")
+
+
+def _reach(found: Any) -> Float | None:
+    """How far an interval reaches to both sides of its mean."""
+    if np.isnan(found.low):
+        return None
+    return np.array([[max(0.0, found.mean - found.low)], [max(0.0, found.high - found.mean)]])
+
+
+def _coloured(study: Study) -> Iterator[tuple[Line, str]]:
+    """Lines with their colours; many lines go from careful to bold."""
+    from matplotlib import colors
+
+    n = len(study.lines)
+    ramp = colors.LinearSegmentedColormap.from_list("stance", [CAREFUL, "#8A8A8A", BOLD])
+    for k, line in enumerate(study.lines):
+        yield line, COLOURS[k] if n <= len(COLOURS) else colors.to_hex(ramp(k / (n - 1)))
+
+
+def _legend(study: Study, axes: Any) -> None:
+    axes.legend(ncols=1 if len(study.lines) <= 5 else 2)
+
+
+def _closed(points: Float) -> Float:
+    return np.vstack([points, points[:1]])
+
+
+def _of(study: Study, i: int) -> str:
+    return "" if study.m == 1 else f" {i + 1}"
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")

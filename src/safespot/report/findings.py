@@ -1,0 +1,276 @@
+"""What a store holds, in the shape in which it is shown.
+
+A `Study` is one problem, observed in one way for so many episodes; its `Line`s are the groups of runs that differ
+only in their seed. Every array of a line has a row per seed and a column per shown episode.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..arrays import Float, Int
+from ..experiments import Store
+from ..experiments.spec import setting_of
+from ..experiments.summary import Estimate, Group, Summary, estimate, summarise
+from ..experiments.work import Setting, read_setting
+from ..signals import Problem
+
+POINTS = 160  # episodes that a curve is drawn through
+PART = 0.1  # of the episodes: the first are "early", the last "late"
+KEPT = 1e-3  # of its range: a limit that is missed by less counts as kept
+RESAMPLES = 400
+STANCES = {"pessimistic": 0.0, "optimistic": 1.0}
+
+
+class Band(NamedTuple):
+    """A mean over seeds and the 95 % bootstrap interval of that mean; NaN where there is one seed."""
+
+    mean: Float
+    low: Float
+    high: Float
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """One group of runs."""
+
+    name: str  # what tells it from the other lines of its study
+    summary: Summary
+    abouts: tuple[dict[str, Any], ...]  # one per seed
+    xi: float | None  # its stance, where its learner has one
+    family: str  # all else that its learner is
+    episodes: Int  # [n]
+    columns: dict[str, Float]  # column of the store -> [seeds, n]
+
+    @property
+    def group(self) -> Group:
+        """Its runs."""
+        return self.summary.group
+
+    def band(self, column: str) -> Band:
+        """A column as it is drawn."""
+        return band(self.columns[column])
+
+    def rate(self, column: str, late: bool) -> Estimate:
+        """How much a cumulative column grows an episode, early or late."""
+        last = float(self.episodes[-1])
+        ends = np.array([(1.0 - PART) * last, last] if late else [0.0, max(1.0, PART * last)])
+        grown = [
+            np.diff(np.interp(ends, np.r_[0, self.episodes], np.r_[0.0, row]))[0]
+            for row in self.columns[column]
+        ]
+        return estimate([float(g / (ends[1] - ends[0])) for g in grown])
+
+    def late(self, column: str) -> Estimate:
+        """The average of a column over the late episodes."""
+        last = float(self.episodes[-1])
+        when = np.linspace((1.0 - PART) * last, last, 64)
+        return estimate(
+            [float(np.interp(when, self.episodes, row).mean()) for row in self.columns[column]]
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """A problem, how long it was learned, and the lines of it."""
+
+    name: str
+    setting: Setting
+    episodes: int
+    lines: tuple[Line, ...]
+
+    @property
+    def problem(self) -> Problem:
+        """The truth."""
+        return self.setting.problem
+
+    @property
+    def m(self) -> int:
+        """How many limits there are."""
+        return self.problem.cmdp.m
+
+    @property
+    def senses(self) -> tuple[str, ...]:
+        """Of each limit."""
+        return self.problem.cmdp.units.senses
+
+    def limits(self, episode: int) -> Float:
+        """The limits ``[m]`` of an episode."""
+        cmdp = self.problem.cmdp
+        inside = self.problem.alpha(episode).sum(axis=1)
+        limits: Float = cmdp.units.constraints.total_outside(inside, cmdp.H)
+        return limits
+
+    def optimum(self, episode: int) -> float:
+        """The best reward within the limits of an episode; NaN where none is."""
+        cmdp = self.problem.cmdp
+        inside = self.setting.optima(np.array([episode]))[0]
+        return float(cmdp.units.reward.total_outside(inside, cmdp.H))
+
+    @property
+    def drifts(self) -> bool:
+        """Whether the limits move."""
+        return self.problem.signals.drift is not None
+
+    def shortfall(self, line: Line, i: int) -> Estimate:
+        """By how much a line misses limit i in a late episode; negative: by how much it stays away from it."""
+        return line.rate(f"violation_{i}", late=True)
+
+    def kept(self, line: Line) -> list[bool]:
+        """Which limits it keeps, on average over its late episodes."""
+        low_high = self.problem.cmdp.units.constraint_ranges
+        room = [KEPT * self.problem.cmdp.H * (high - low) for low, high in low_high]
+        return [self.shortfall(line, i).mean <= room[i] for i in range(self.m)]
+
+
+def read(store: Store, points: int = POINTS) -> list[Study]:
+    """The studies of a store."""
+    summaries = summarise(store)
+    rows = _rows(store, points)
+    found: dict[str, list[Summary]] = defaultdict(list)
+    for summary in summaries:
+        about = summary.group.about
+        key = {name: about[name] for name in ("problem", "problem_options", "signals", "episodes")}
+        found[json.dumps(key, sort_keys=True)].append(summary)
+    titles = _titles([json.loads(key) for key in found])
+    return [
+        _study(store, title, members, rows)
+        for title, members in zip(titles, found.values(), strict=True)
+    ]
+
+
+def band(values: Float) -> Band:
+    """The mean over the seeds ``[seeds, n]`` and its percentile bootstrap interval, the same every time."""
+    seeds, n = values.shape
+    mean: Float = values.mean(axis=0)
+    if seeds == 1:
+        return Band(mean, *np.full((2, n), np.nan))
+    chosen = np.random.default_rng(0).integers(0, seeds, (RESAMPLES, seeds))
+    means = np.stack([values[rows].mean(axis=0) for rows in chosen])
+    return Band(mean, *np.quantile(means, [0.025, 0.975], axis=0))
+
+
+def thin(episodes: Int, points: int) -> Int:
+    """At most about so many of the episodes: half of them evenly, half evenly in their logarithm."""
+    if len(episodes) <= points:
+        return episodes
+    last = float(episodes[-1])
+    wanted = np.r_[np.linspace(1.0, last, points // 2), np.geomspace(1.0, last, points // 2)]
+    rows = np.searchsorted(episodes, wanted.round()).clip(0, len(episodes) - 1)
+    return episodes[np.unique(np.r_[0, rows])]
+
+
+def _rows(store: Store, points: int) -> dict[str, dict[str, Float]]:
+    """The shown rows of every run. Runs that were recorded alike are asked for together."""
+    grids: dict[tuple[int, str], list[int]] = defaultdict(list)
+    for episodes, record, episode in store.query(
+        "select distinct episodes, record::varchar, episode from results join runs using (run) order by all"
+    ).fetchall():
+        grids[episodes, record].append(episode)
+    found: dict[str, dict[str, Float]] = {}
+    for (episodes, record), grid in grids.items():
+        shown = thin(np.array(grid), points)
+        table = store.query(
+            "select results.* from results join runs using (run) where episodes = ? and "
+            "record::varchar = ? and episode in (select unnest(?)) order by results.run, episode",
+            [episodes, record, shown.tolist()],
+        ).fetchnumpy()
+        runs = np.asarray(table.pop("run"), str)
+        columns = {k: np.ma.filled(np.ma.asarray(v, np.float64), np.nan) for k, v in table.items()}
+        for run in np.unique(runs):
+            found[str(run)] = {k: v[runs == run] for k, v in columns.items()}
+    return found
+
+
+def _study(
+    store: Store, name: str, members: list[Summary], rows: dict[str, dict[str, Float]]
+) -> Study:
+    abouts = [tuple(store.about(run) for run in s.group.runs) for s in members]
+    names = _names([s.group.about for s in members])
+    lines = [
+        _line(label, summary, about, rows)
+        for label, summary, about in zip(names, members, abouts, strict=True)
+    ]
+    lines.sort(key=lambda line: (line.family, math.inf if line.xi is None else line.xi, line.name))
+    first = abouts[0][0]
+    setting = read_setting(setting_of(first))
+    return Study(name, setting, first["episodes"], tuple(lines))
+
+
+def _line(
+    name: str, summary: Summary, abouts: tuple[dict[str, Any], ...], rows: dict[str, Any]
+) -> Line:
+    members = [rows[run] for run in summary.group.runs]
+    about = summary.group.about
+    rest = {k: v for k, v in about["learner_options"].items() if k != "stance"}
+    return Line(
+        name=name,
+        summary=summary,
+        abouts=abouts,
+        xi=_xi(about),
+        family=json.dumps([about["learner"], about["anytime"], rest], sort_keys=True),
+        episodes=members[0]["episode"].astype(np.int64),
+        columns={k: np.stack([one[k] for one in members]) for k in members[0] if k != "episode"},
+    )
+
+
+def _xi(about: dict[str, Any]) -> float | None:
+    """Between caution (0) and reward (1). `Spot` is pessimistic unless told otherwise."""
+    if about["learner"] != "spot" or about["learner_options"].get("thresholds") is not None:
+        return None
+    stance = about["learner_options"].get("stance", "pessimistic")
+    return STANCES[stance] if isinstance(stance, str) else float(stance)
+
+
+def _names(abouts: Sequence[dict[str, Any]]) -> list[str]:
+    """For each group of a study, all in which it differs from some other, as people say it."""
+    flats = [
+        {"learner": a["learner"], "anytime": a["anytime"], "record": a["record"], "track": a["track"]}
+        | a["learner_options"]
+        for a in abouts
+    ]  # fmt: skip
+    differing = _differing(flats)
+    return [
+        ", ".join(_said(k, flat[k]) for k in differing if k in flat) or flat["learner"]
+        for flat in flats
+    ]
+
+
+def _titles(settings: Sequence[dict[str, Any]]) -> list[str]:
+    """For each study its problem, and all in which it differs from some other."""
+    flats = [
+        {"problem": s["problem"], "episodes": s["episodes"], "signals": s["signals"]}
+        | s["problem_options"]
+        for s in settings
+    ]
+    differing = [k for k in _differing(flats) if k != "problem"]
+    return [
+        ", ".join([flat["problem"], *(_said(k, flat[k]) for k in differing if k in flat)])
+        for flat in flats
+    ]
+
+
+def _differing(flats: Sequence[dict[str, Any]]) -> list[str]:
+    every = dict.fromkeys(k for flat in flats for k in flat)
+    return [k for k in every if len({json.dumps(f.get(k), sort_keys=True) for f in flats}) > 1]
+
+
+def _said(option: str, value: Any) -> str:
+    """An option in a word where it has one."""
+    if option == "stance":
+        return value if isinstance(value, str) else f"ξ = {value:g}"
+    if option == "learner":
+        return str(value)
+    if option == "episodes":
+        return f"{value:,} episodes"
+    if isinstance(value, bool):
+        return option if value else f"not {option}"
+    text = value if isinstance(value, str) else json.dumps(value)
+    return f"{option.replace('_', ' ')} {text}"
