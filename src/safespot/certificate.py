@@ -322,11 +322,9 @@ def policy_digest(policy: Policy) -> str:
 
 def data_digest(learner: Spot) -> str:
     """Names what a certificate of this learner rests on: its data, T and delta."""
-    counts = learner.statistics._asdict()
-    arrays = {**counts.pop("successors")._asdict(), **counts}
-    arrays |= {f"window.{k}": v for k, v in learner.window._asdict().items() if k != "tree"}
+    seen = {k: v for k, v in learner.arrays().items() if k not in ("logits", "lam")}
     options = learner.options
-    return checksum(arrays, {k: getattr(options, k) for k in ("episodes", "delta", "thresholds")})
+    return checksum(seen, {k: getattr(options, k) for k in ("episodes", "delta", "thresholds")})
 
 
 def _assumptions(learner: Spot) -> tuple[str, ...]:
