@@ -173,7 +173,7 @@ def rewritten(path: Path, **changes: object) -> None:
     header = json.loads(whole["__metadata__"]["safespot"])
     header.update(changes)
     del header["blake2b"]
-    header["blake2b"] = files._checksum(arrays, header)
+    header["blake2b"] = files.checksum(arrays, header)
     path.write_bytes(save(arrays, {"safespot": json.dumps(header)}))
 
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from . import experiments, gym, learners, problems
     from .arrays import Episode
     from .blackbox import BlackBox, check_problem_env, env_interface
+    from .certificate import Certificate, certify
     from .cmdp import CMDP
     from .env_training import learn_env
     from .errors import (
@@ -27,10 +28,12 @@ if TYPE_CHECKING:
     from .learners import Spot, SpotOptions
     from .metrics import Run
     from .oracle import Evaluation, Slater, Solution, evaluate, slater, solve
+    from .proposals import Proposal, propose_policy
     from .signals import Bernoulli, Beta, Deterministic, Drift, Gaussian, Problem, Signals
     from .simulation import Streams, play, streams
     from .tables import Ending, problem_from_table
     from .training import learn
+    from .trials import certify_by_trial, episodes_needed
 
 __version__ = "0.1.0"
 
@@ -39,6 +42,7 @@ __all__ = [
     "Bernoulli",
     "Beta",
     "BlackBox",
+    "Certificate",
     "Deterministic",
     "Drift",
     "Ending",
@@ -52,6 +56,7 @@ __all__ = [
     "InvalidOption",
     "MissingPackage",
     "Problem",
+    "Proposal",
     "Run",
     "SafespotError",
     "Signals",
@@ -63,8 +68,11 @@ __all__ = [
     "Store",
     "Streams",
     "UnknownName",
+    "certify",
+    "certify_by_trial",
     "check_problem_env",
     "env_interface",
+    "episodes_needed",
     "evaluate",
     "experiments",
     "gym",
@@ -74,6 +82,7 @@ __all__ = [
     "play",
     "problem_from_table",
     "problems",
+    "propose_policy",
     "slater",
     "solve",
     "streams",
@@ -85,6 +94,7 @@ __all__ = [
 _HOMES = {
     "arrays": ["Episode"],
     "blackbox": ["BlackBox", "check_problem_env", "env_interface"],
+    "certificate": ["Certificate", "certify"],
     "cmdp": ["CMDP"],
     "env_training": ["learn_env"],
     "errors": [
@@ -95,10 +105,12 @@ _HOMES = {
     "learners": ["Spot", "SpotOptions"],
     "metrics": ["Run"],
     "oracle": ["Evaluation", "Slater", "Solution", "evaluate", "slater", "solve"],
+    "proposals": ["Proposal", "propose_policy"],
     "signals": ["Bernoulli", "Beta", "Deterministic", "Drift", "Gaussian", "Problem", "Signals"],
     "simulation": ["Streams", "play", "streams"],
     "tables": ["Ending", "problem_from_table"],
     "training": ["learn"],
+    "trials": ["certify_by_trial", "episodes_needed"],
 }  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

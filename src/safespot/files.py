@@ -39,7 +39,7 @@ def pack(kind: str, arrays: dict[str, NDArray], about: dict[str, Any]) -> bytes:
     from safetensors.numpy import save
 
     header = {"kind": kind, "version": VERSION, "about": about}
-    header["blake2b"] = _checksum(arrays, header)
+    header["blake2b"] = checksum(arrays, header)
     # One entry of metadata, since safetensors writes several in no fixed order. np.ascontiguousarray would turn a
     # number into an array of one.
     metadata = {"safespot": json.dumps(header, sort_keys=True, allow_nan=False)}
@@ -69,7 +69,7 @@ def read_arrays(path: str | Path, kind: str) -> tuple[dict[str, NDArray], dict[s
             f"{path} is not a safespot file or is damaged ({type(problem).__name__}: {problem}). "
             "Restore it from a copy."
         ) from None
-    if _checksum(arrays, header) != expected:
+    if checksum(arrays, header) != expected:
         raise InvalidFile(f"{path} is damaged: its checksum does not fit. Restore it from a copy.")
     if version != VERSION:
         raise InvalidFile(
@@ -168,7 +168,8 @@ def replace_all(files: Mapping[Path, bytes]) -> None:
             ) from None
 
 
-def _checksum(arrays: dict[str, NDArray], header: dict[str, Any]) -> str:
+def checksum(arrays: dict[str, NDArray], header: dict[str, Any]) -> str:
+    """BLAKE2b over names, types, shapes and bytes of `arrays` and the JSON-able `header`."""
     digest = hashlib.blake2b(digest_size=32)
     digest.update(json.dumps(header, sort_keys=True).encode())
     for name in sorted(arrays):
