@@ -565,9 +565,7 @@ def _study(study: Study) -> dict[str, Any]:
                 "name": line.name,
                 "seeds": list(line.group.seeds),
                 "reward": _estimate(line.late("value")),
-                "constraints": [
-                    _estimate(line.late(f"constraint_{i}")) for i in range(study.m)
-                ],
+                "constraints": [_estimate(line.late(f"constraint_{i}")) for i in range(study.m)],
                 "kept": study.kept(line),
                 "violation_early": _estimate(line.rate("strong_violation", late=False)),
                 "violation_late": _estimate(line.rate("strong_violation", late=True)),
