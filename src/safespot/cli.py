@@ -543,6 +543,9 @@ def _print_study(study: Study) -> None:
     print()
     for sentence in words.verdict(study):
         print(sentence)
+    if certified := words.certificates(study):
+        print("\nMay the last policy be deployed? What the learners' own data prove:")
+        print("\n".join(f"  {sentence}" for sentence in certified))
     print()
 
 
@@ -567,6 +570,7 @@ def _study(study: Study) -> dict[str, Any]:
                 "reward": _estimate(line.late("value")),
                 "constraints": [_estimate(line.late(f"constraint_{i}")) for i in range(study.m)],
                 "kept": study.kept(line),
+                "certificates": [about.get("certificate") for about in line.abouts],
                 "violation_early": _estimate(line.rate("strong_violation", late=False)),
                 "violation_late": _estimate(line.rate("strong_violation", late=True)),
                 "threshold_lower": [_end(line, f"threshold_lower_{i}") for i in range(study.m)],

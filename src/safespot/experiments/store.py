@@ -35,7 +35,7 @@ ABOUT = {
     "run": "VARCHAR", "problem": "VARCHAR", "problem_options": "JSON", "signals": "JSON",
     "learner": "VARCHAR", "learner_options": "JSON", "anytime": "BOOLEAN", "episodes": "BIGINT",
     "seed": "BIGINT", "record": "JSON", "track": "VARCHAR", "optimum": "DOUBLE", "limits": "DOUBLE[]",
-    "rho": "DOUBLE", "seconds": "DOUBLE", "provenance": "JSON",
+    "rho": "DOUBLE", "certificate": "JSON", "seconds": "DOUBLE", "provenance": "JSON",
 }  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import learners, problems
+from ..certificate import certify
 from ..errors import InvalidFile, SafespotError
 from ..learners import Spot
 from ..metrics import Optima
@@ -104,6 +105,7 @@ def perform(run: RunSpec, store: Path | None, report: Report) -> Outcome:
             "optimum": None if math.isnan(result.optimum) else result.optimum,
             "limits": cmdp.limits.tolist(),
             "rho": None if math.isinf(training.learner.rho) else training.learner.rho,
+            "certificate": certificate(training),
         },
         seconds=training.seconds,
         provenance={
@@ -115,6 +117,13 @@ def perform(run: RunSpec, store: Path | None, report: Report) -> Outcome:
             "notes": notes,
         },
     )
+
+
+def certificate(training: Training) -> dict[str, Any] | None:
+    """What the run's data say about the safety of its last policy; None where limits move, or for other learners."""
+    if training.problem.signals.drift is not None or not isinstance(training.learner, Spot):
+        return None
+    return certify(training.learner).as_dict()
 
 
 def save(checkpoint: Checkpoint, training: Training) -> None:

@@ -50,6 +50,7 @@ def main(study: Study, tables: dict[str, Table], k: int) -> str:
         _region(study, tables["regions"]),
         _frontier(study) if "frontier" in tables else "",
         _policy(study, tables["policies"]) if "policies" in tables else "",
+        _certificates(study),
         _about(study, tables),
     ]
     hidden = " hidden" if k else ""
@@ -199,6 +200,16 @@ def _policy(study: Study, table: Table) -> str:
     )
     more = _chooser(study, "policy", sorted(set(table["group"])))
     return _section("The policy at the end", says, [figure], more, "policies")
+
+
+def _certificates(study: Study) -> str:
+    said = "".join(f"<li>{escape(sentence)}</li>" for sentence in words.certificates(study))
+    if not said:
+        return ""
+    return f"""<section><h2>May it be deployed?</h2>
+<p>What the learners' own data prove about the policy at the end, whatever it is and however it was found, with the
+confidence that they were made for. Such proofs need many episodes; fresh episodes of one policy decide sooner
+(<code>ss.certify_by_trial</code>).</p><ul>{said}</ul></section>"""
 
 
 def _about(study: Study, tables: dict[str, Table]) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
+from ..certificate import Certificate
 from ..experiments.progress import duration
 from ..experiments.summary import Estimate
 from .findings import Line, Study
@@ -158,6 +160,43 @@ def _known(line: Line, i: int) -> Cell:
     if high - low < 1e-12:
         return Cell("given")
     return Cell(f"{number(low)} to {number(high)}", f"{number(high - low, 2)} wide")
+
+
+def certificates(study: Study) -> list[str]:
+    """Whether the last policies may be deployed, by what their own runs have seen: a sentence per line."""
+    said = []
+    for line in study.lines:
+        found = [
+            Certificate.from_dict(about["certificate"])
+            for about in line.abouts
+            if about.get("certificate") is not None
+        ]
+        if found:
+            said.append(f"{line.name}: {_certified(found)}.")
+    return said
+
+
+def _certified(found: Sequence[Certificate]) -> str:
+    """One line's certificates, a policy each: how many are safe, unsafe or open, and what is missing."""
+    of = "" if len(found) == 1 else f" with {{}} of {len(found)} seeds"
+    unsafe = [one for one in found if "unsafe" in one.verdict]
+    safe = [one for one in found if one.safe.all()]
+    unknown = [one for one in found if one not in unsafe and one not in safe]
+    parts = []
+    if safe:
+        parts.append(f"proven safe{of.format(len(safe))}")
+    if unsafe:
+        parts.append(f"proven unsafe{of.format(len(unsafe))}")
+    if unknown:
+        missing = median(float(one.shortfall.max()) for one in unknown)
+        more = median(float(one.more.max()) for one in unknown)
+        after = "more episodes like these would not decide it" if math.isinf(more) else (
+            f"about {number(more, 2)} more episodes would decide it"
+        )  # fmt: skip
+        parts.append(
+            f"not decided{of.format(len(unknown))} ({number(missing)} is missing; {after})"
+        )
+    return ", ".join(parts)
 
 
 def growth(study: Study) -> list[list[str]]:
