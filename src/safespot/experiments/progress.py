@@ -41,8 +41,10 @@ class Tally:
 
     def told(self, run: str, done: int) -> None:
         """A run has come so far."""
-        self.running[run] = done
         now = time.monotonic()
+        if self.over == 0 and not self.running:  # compiling and starting workers is over
+            self.marks = deque([(now, done)])
+        self.running[run] = done
         if now - self.marks[-1][0] >= 0.2:
             self.marks.append((now, self.done))
             while now - self.marks[0][0] > MEMORY_SECONDS and len(self.marks) > 2:

@@ -14,6 +14,7 @@ import contextlib
 import logging
 import multiprocessing
 import os
+import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -39,6 +40,7 @@ log = logging.getLogger(__name__)
 BATCH_SECONDS = 0.25  # of work that a batch of tiny runs takes, about
 BATCH_RUNS = 64
 PATIENCE = 20  # workers that may die one after the other
+PATIENCE_SECONDS = 3.0  # after which somebody who waits is told why
 LOOK_SECONDS = 0.2  # how often to look what other sweeps have left
 
 
@@ -101,7 +103,7 @@ def sweep(
         sweeping = _Sweeping(store, place, shown, todo)
         shown.begin(len(runs), len(runs) - len(todo), sum(run.episodes for run in todo))
         try:
-            _warm(todo)
+            _warm(todo, shown)
             sweeping.until_done()
         finally:
             sweeping.end()
@@ -280,11 +282,18 @@ def _check(runs: Iterable[RunSpec]) -> None:
         raise InvalidOption("these runs cannot be:\n" + "\n".join(wrong))
 
 
-def _warm(runs: Iterable[RunSpec]) -> None:
+def _warm(runs: Iterable[RunSpec], shown: Progress) -> None:
     """Compile what the runs need, once, before every worker would."""
     kinds = {(run.problem, run.learner): run for run in runs}
-    for run in kinds.values():
-        fresh(replace(run, episodes=1)).advance()
+    patience = threading.Timer(
+        PATIENCE_SECONDS, shown.note, ["compiling; this takes half a minute, once"]
+    )
+    patience.start()
+    try:
+        for run in kinds.values():
+            fresh(replace(run, episodes=1)).advance()
+    finally:
+        patience.cancel()
 
 
 def _processors() -> int:
