@@ -24,7 +24,21 @@ if TYPE_CHECKING:
         UnknownName,
     )
     from .experiments import Store, sweep
-    from .learners import Spot, SpotOptions
+    from .learners import (
+        DOPE,
+        Fixed,
+        Learner,
+        OptCMDP,
+        OptCMDPBonus,
+        OptDual,
+        OptPessLP,
+        OptPessPrimalDual,
+        OptPrimalDual,
+        RegularizedPrimalDual,
+        Spot,
+        SpotOptions,
+        Uniform,
+    )
     from .metrics import Run
     from .oracle import Evaluation, Slater, Solution, evaluate, slater, solve
     from .signals import Bernoulli, Beta, Deterministic, Drift, Gaussian, Problem, Signals
@@ -36,6 +50,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CMDP",
+    "DOPE",
     "Bernoulli",
     "Beta",
     "BlackBox",
@@ -44,14 +59,23 @@ __all__ = [
     "Ending",
     "Episode",
     "Evaluation",
+    "Fixed",
     "Gaussian",
     "Infeasible",
     "InvalidEpisode",
     "InvalidFile",
     "InvalidModel",
     "InvalidOption",
+    "Learner",
     "MissingPackage",
+    "OptCMDP",
+    "OptCMDPBonus",
+    "OptDual",
+    "OptPessLP",
+    "OptPessPrimalDual",
+    "OptPrimalDual",
     "Problem",
+    "RegularizedPrimalDual",
     "Run",
     "SafespotError",
     "Signals",
@@ -62,6 +86,7 @@ __all__ = [
     "SpotOptions",
     "Store",
     "Streams",
+    "Uniform",
     "UnknownName",
     "check_problem_env",
     "env_interface",
@@ -92,7 +117,11 @@ _HOMES = {
         "MissingPackage", "SafespotError", "SolverError", "UnknownName",
     ],
     "experiments": ["Store", "sweep"],
-    "learners": ["Spot", "SpotOptions"],
+    "learners": [
+        "DOPE", "Fixed", "Learner", "OptCMDP", "OptCMDPBonus", "OptDual", "OptPessLP",
+        "OptPessPrimalDual", "OptPrimalDual", "RegularizedPrimalDual", "Spot", "SpotOptions",
+        "Uniform",
+    ],
     "metrics": ["Run"],
     "oracle": ["Evaluation", "Slater", "Solution", "evaluate", "slater", "solve"],
     "signals": ["Bernoulli", "Beta", "Deterministic", "Drift", "Gaussian", "Problem", "Signals"],
