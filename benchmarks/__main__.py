@@ -6,13 +6,14 @@ import argparse
 import sys
 from dataclasses import replace
 
-from . import growth, oracle, processes, sweeps, training
+from . import growth, learners, oracle, processes, sweeps, training
 from .record import Benchmark, keep, shown
 
 SECTIONS: dict[str, tuple[Benchmark, ...]] = {
     "oracle": oracle.BENCHMARKS,
     "training": training.BENCHMARKS + growth.BENCHMARKS + processes.BENCHMARKS,
     "sweeps": sweeps.BENCHMARKS,
+    "learners": learners.BENCHMARKS,
 }
 
 

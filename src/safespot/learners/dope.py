@@ -51,6 +51,10 @@ class DOPE(Planner):
     options_type = BaselineOptions
     options: BaselineOptions
 
+    def _derive(self) -> None:
+        self.price = 2.0 * self.interface.H / self._slack(self.options.slack)
+        super()._derive()
+
     def first_policy(self) -> Policy:
         """The baseline."""
         return self._given_policy("baseline", self.options.baseline)
@@ -64,8 +68,7 @@ class DOPE(Planner):
         beta, v_hat = signal_radius(radii, n), means(statistics)
         drift = steps_after(f.H) * total_variation(lower, upper)
         payoffs = np.maximum(v_hat - beta, 0.0) - drift
-        price = 2.0 * f.H / self._slack(self.options.slack)
-        payoffs[0] = np.minimum(v_hat[0] + beta, 1.0) + price * (beta + drift)
+        payoffs[0] = np.minimum(v_hat[0] + beta, 1.0) + self.price * (beta + drift)
         models = Models(payoffs, lower, upper, *start, np.array(f.mask.reshape(n.shape)))
         plan = best_plan(models, self.limits + f.H * total_variation(*start))
         if not plan.feasible:

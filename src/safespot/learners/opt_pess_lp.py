@@ -45,6 +45,10 @@ class OptPessLP(Planner):
     options_type = BaselineOptions
     options: BaselineOptions
 
+    def _derive(self) -> None:
+        self.price = 2.0 * self.interface.H / self._slack(self.options.slack)
+        super()._derive()
+
     def first_policy(self) -> Policy:
         """The baseline."""
         return self._given_policy("baseline", self.options.baseline)
@@ -56,8 +60,7 @@ class OptPessLP(Planner):
         beta, v_hat, p_hat = signal_radius(radii, n), means(statistics), empirical(n, counted)
         drift = steps_after(f.H) * empirical_variation(radii, n, counted)
         payoffs = np.maximum(v_hat - beta, 0.0) - drift
-        price = 2.0 * f.H / self._slack(self.options.slack)
-        payoffs[0] = np.minimum(v_hat[0] + beta, 1.0) + drift + price * (beta + drift)
+        payoffs[0] = np.minimum(v_hat[0] + beta, 1.0) + drift + self.price * (beta + drift)
         start = start_intervals(radii, f.start, statistics.starts, exact=True)
         models = Models(payoffs, p_hat, p_hat, *start, np.array(f.mask.reshape(n.shape)))
         plan = best_plan(models, self.limits + f.H * start_variation(self))
