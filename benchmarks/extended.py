@@ -62,8 +62,7 @@ def extended_program(models: Models, limits: Float, policy: Float | None = None)
                         coefficients[k] += 1.0
                         rows.append((here, coefficients, low, high))
     payoffs = np.repeat(models.payoffs[..., None], S, axis=3).reshape(components, -1)
-    for i in range(components - 1):
-        rows.append((x.ravel(), payoffs[1 + i], limits[i], np.inf))
+    rows += [(x.ravel(), payoffs[1 + i], limits[i], np.inf) for i in range(components - 1)]
     top = np.r_[np.where(np.repeat(mask, S), np.inf, 0.0), models.start_upper]
     low = np.r_[np.zeros(x.size), models.start_lower]
     return _solve(np.r_[payoffs[0], np.zeros(S)], rows, low, top, x)

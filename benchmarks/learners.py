@@ -1,7 +1,7 @@
 """The learners side by side: what a plan costs, and what an episode costs.
 
-A plan over plausible models by column generation is compared with the extended linear program, of which only the time in
-HiGHS counts, not that of building it.
+A plan over plausible models by column generation is compared with the extended linear program, of which only the
+time in HiGHS counts, not that of building it.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.extended import extended_program
 
 import safespot as ss
 from safespot import training
@@ -15,7 +16,6 @@ from safespot.experiments.work import make_learner, perform
 from tests import twins
 from tests.contract import readings, saved
 from tests.episodes import full_mask, random_episode
-from benchmarks.extended import extended_program
 
 S, A, H, M, T, C = 3, 2, 3, 2, 400, 0.02
 LIMITS = [1.1, 1.3]
@@ -57,7 +57,7 @@ def episodes(start: int | None, seed: int) -> Any:
 @pytest.mark.parametrize("start", [0, None])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_is_that_of_the_twin(name: str, start: int | None) -> None:
-    """Same payoffs and intervals, so the same value; the policy reaches it, or is what the learner plays without one."""
+    """Same payoffs and intervals, so the same value; the policy reaches it, or is the baseline without one."""
     scale = C if name.startswith("opt-cmdp") else 1e-4
     ours, theirs = both(name, start, replan="always", bonus_scale=scale)
     found = 0

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from benchmarks.extended import extended_program
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +16,6 @@ from safespot.arrays import Float
 from safespot.optimism import radii
 from safespot.plausible import Models, best_plan, best_response
 from tests.episodes import random_mask
-from benchmarks.extended import extended_program
 
 S, A, H, M = 3, 2, 3, 2
 

@@ -1,7 +1,7 @@
 """Slow twins of the learners beside SPOT, in plain Python and NumPy, written from the formulas in their docstrings.
 
-Every episode is kept; each plan is made from all of them anew. Signals lie in [0,1], thresholds are known, the start is a state or
-None. Nothing here calls the package's own planning.
+Every episode is kept; each plan is made from all of them anew. Signals lie in [0,1], thresholds are known, the start is
+a state or None. Nothing here calls the package's own planning.
 """
 
 import math
@@ -76,10 +76,7 @@ class Twin:
                 for a in range(A):
                     payoffs[:, h, s * A + a] = payoff(h, s, a)
                     lower[h, s * A + a], upper[h, s * A + a] = interval(*self.row(h, s, a))
-        if self.start is None:
-            start = interval(*self.starts())
-        else:
-            start = (np.eye(S)[self.start],) * 2
+        start = interval(*self.starts()) if self.start is None else (np.eye(S)[self.start],) * 2
         return Models(payoffs, lower, upper, *start, np.ones((H, S * A), bool))
 
     def counted(self, n, successors):

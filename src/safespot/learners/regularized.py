@@ -12,8 +12,7 @@ cancels in the strong regret.
 Q_entropy is the entropy collected after this step, evaluated as a reward is: with the bonus, and capped at ``(H -
 h) ln A``.
 
-Guarantee with known thresholds: *strong* regret and violation of order T^0.93 (Müller et al.), T^(6/7) for the step
-sizes of Kitamura et al.
+Guarantee with known thresholds: *strong* regret and violation of order T^0.93 (Müller et al.).
 
 Deviations.
 1. Bonus and truncation are SPOT's (D1, D3, D8), so that the two learners differ in the regularisation alone.
