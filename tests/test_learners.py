@@ -109,9 +109,12 @@ def test_doubling_plans_when_the_visits_of_a_pair_have_doubled(
     ours, _ = both(name, 0)
     plans: list[int] = []
     original = type(ours).plan
-    monkeypatch.setattr(
-        type(ours), "plan", lambda self: plans.append(self.episode) or original(self)
-    )
+
+    def noted(self: Any) -> Any:
+        plans.append(self.episode)
+        return original(self)
+
+    monkeypatch.setattr(type(ours), "plan", noted)
     before = np.zeros((H, S * A), int)
     expected, counts = [], np.zeros((H, S * A), int)
     for t, episode in zip(range(2, 80), episodes(0, 4), strict=False):

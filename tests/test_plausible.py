@@ -40,9 +40,13 @@ def random_models(seed: int, *, S: int = S, A: int = A, H: int = H, m: int = M) 
 def reachable_limits(models: Models, rng: np.random.Generator) -> Float:
     """Limits between what the worst and the best plan reach: some can be kept, some cannot."""
     m = len(models.payoffs) - 1
-    best = [best_response(models, np.eye(1 + m)[1 + i])[0][1 + i] for i in range(m)]
-    worst = [best_response(models, -np.eye(1 + m)[1 + i])[0][1 + i] for i in range(m)]
-    return worst + rng.uniform(0.2, 1.05, m) * (np.array(best) - worst)
+    ends = [
+        [best_response(models, sign * np.eye(1 + m)[1 + i])[0][1 + i] for i in range(m)]
+        for sign in (-1.0, 1.0)
+    ]
+    worst, best = np.array(ends)
+    limits: Float = worst + rng.uniform(0.2, 1.05, m) * (best - worst)
+    return limits
 
 
 @given(st.integers(0, 2**32 - 1))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from benchmarks.uniform_pac import repeat
 
 INSTANCE = Path(__file__).parents[2] / "shared" / "data" / "uniform-pac" / "instance.npz"

@@ -98,7 +98,7 @@ def saved(learner: ss.Spot, folder: Path) -> bytes:
     return (folder / "saved").read_bytes()
 
 
-def same(ours: ss.Spot, theirs: ss.Spot, folder: Path) -> None:
+def same(ours: ss.Learner, theirs: ss.Learner, folder: Path) -> None:
     """Two learners are the same bit for bit: in their files, and in what they derive from that."""
     assert ours.episode == theirs.episode
     assert ours.policy.tobytes() == theirs.policy.tobytes()

@@ -77,7 +77,7 @@ class Twin:
                     payoffs[:, h, s * A + a] = payoff(h, s, a)
                     lower[h, s * A + a], upper[h, s * A + a] = interval(*self.row(h, s, a))
         start = interval(*self.starts()) if self.start is None else (np.eye(S)[self.start],) * 2
-        return Models(payoffs, lower, upper, *start, np.ones((H, S * A), bool))
+        return Models(payoffs, lower, upper, start[0], start[1], np.ones((H, S * A), bool))
 
     def counted(self, n, successors):
         """A row without any width: p_hat."""

@@ -68,7 +68,9 @@ def best_plan(models: Models, limits: Float) -> Plan:
         mixture = largest_margin(price, limits)
     response = price(np.r_[float(feasible), mixture.multipliers]).plan
     A = response.occupancy.shape[2]
-    occupancy = np.tensordot(mixture.weights, [plan.occupancy for plan in mixture.plans], axes=1)
+    occupancy = np.zeros_like(response.occupancy)
+    for weight, plan in zip(mixture.weights, mixture.plans, strict=True):
+        occupancy += weight * plan.occupancy
     visits = occupancy.sum(axis=2, keepdims=True)
     elsewhere = np.eye(A)[response.actions]
     policy = np.where(visits > 0.0, occupancy / np.where(visits > 0.0, visits, 1.0), elsewhere)
