@@ -204,13 +204,24 @@ def test_every_learner_runs_in_a_sweep_with_known_thresholds(name: str) -> None:
     np.testing.assert_allclose(outcome.columns["threshold_0"], limits[0])
 
 
+@pytest.mark.skipif(
+    not hasattr(training.count_chunk, "signatures"), reason="kernels are not compiled"
+)
+def test_one_compiled_loop_serves_every_learner_that_plans() -> None:
+    for name in ss.learners.names():
+        ss.learn(tiny(), make_learner(run_spec(name, 20)))
+    assert len(training.count_chunk.signatures) == 1  # type: ignore[attr-defined]
+
+
 # --- What they are known for
 
 
 def test_a_fixed_optimum_has_no_regret() -> None:
     problem = tiny()
     best = ss.solve(problem.cmdp)
-    learner = ss.Fixed(**problem.interface, episodes=50, policy=best.policy)
+    policy = np.array(best.policy)
+    learner = ss.Fixed(**problem.interface, episodes=50, policy=policy)
+    policy[:] = 0.0  # the caller's array is not the learner's
     run = ss.learn(problem, learner)
     np.testing.assert_allclose(run.strong_regret, 0.0, atol=1e-7)
     np.testing.assert_allclose(run.strong_violation, 0.0, atol=1e-7)

@@ -92,7 +92,7 @@ def by_hand(problem: ss.Problem, learner: ss.Spot, episodes: int, seed: int) -> 
     return Trail(played, *(np.array(column) for column in zip(*rows, strict=True)))
 
 
-def saved(learner: ss.Spot, folder: Path) -> bytes:
+def saved(learner: ss.Learner, folder: Path) -> bytes:
     """The bytes of a learner's file."""
     learner.save(folder / "saved")
     return (folder / "saved").read_bytes()

@@ -10,14 +10,15 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ..arrays import Policy
+from ..arrays import Policy, as_floats, frozen
+from ..errors import InvalidOption
 from .options import Options
 from .planner import Planner
 
 
 @dataclass(frozen=True, kw_only=True)
 class FixedOptions(Options):
-    """The options of `Fixed`, checked.
+    """The options of `Fixed`: those of `Options`, and one more.
 
     Args:
         policy: what is played, ``[H,S,A]`` or ``[S,A]``; ``solve(cmdp).policy``, for example.
@@ -25,6 +26,10 @@ class FixedOptions(Options):
     """
 
     policy: Policy = field(compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set("policy", frozen(as_floats("policy", self.policy, error=InvalidOption)))
 
 
 class Fixed(Planner):

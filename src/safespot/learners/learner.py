@@ -169,7 +169,7 @@ class Learner(ABC):
         limits: Float = inside.sum(axis=1)
         return limits
 
-    def _slack(self, slack: float | tuple[float, ...]) -> float:
+    def _slack(self, slack: float | tuple[float, ...] | None) -> float:
         """The room of a safe policy, inside: the smallest over the constraints."""
         given = np.asarray(slack, float)
         if given.shape not in ((), (self.interface.m,)) or not (given > 0.0).all():
@@ -181,8 +181,8 @@ class Learner(ABC):
 
     def _rho(self, options: DualOptions) -> float:
         """D4: the bound of the multipliers; from `slack` it is 2 H / slack, slack brought inside."""
-        if options.slack is None:
-            return float(options.rho or 0.0)
+        if options.rho is not None:
+            return options.rho
         return 2.0 * self.interface.H / self._slack(options.slack)
 
     def _radii(self, now: Epoch, *, bernstein: bool = False) -> Radii:

@@ -35,7 +35,7 @@ from .planner import Planner, optimistic_models
 
 @dataclass(frozen=True, kw_only=True)
 class OptPessPrimalDualOptions(Options):
-    """The options of `OptPessPrimalDual`, checked.
+    """The options of `OptPessPrimalDual`: those of `Options`, and two more.
 
     Args:
         slack: how much room a safe policy leaves over an episode, in the constraints' units: one number or one per

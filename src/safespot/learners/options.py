@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Policy, as_count, as_floats
+from ..arrays import Policy, as_count, as_floats, frozen
 from ..errors import InvalidOption
 
 STANCES = {"pessimistic": 0.0, "optimistic": 1.0}
@@ -108,7 +108,7 @@ class DualOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class SpotOptions(DualOptions):
-    """The options of `Spot`, checked.
+    """The options of `Spot`: those of `Options` and `DualOptions`, and two more.
 
     Args:
         bonus: "hoeffding" (the paper) or "bernstein".
@@ -159,6 +159,7 @@ class BaselineOptions(PlannerOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._set("baseline", frozen(as_floats("baseline", self.baseline, error=InvalidOption)))
         self._set("slack", nested("slack", self.slack))
 
 

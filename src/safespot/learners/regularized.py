@@ -38,6 +38,7 @@ from ..estimators import Successors
 from ..optimism import refresh_all, transition_radius
 from ..planning import evaluate_states, start_gap
 from ..updates import softmax, workspace
+from .learner import epoch
 from .options import SpotOptions
 from .planner import Planner
 
@@ -68,16 +69,16 @@ class RegularizedPrimalDual(Planner):
     def _derive(self) -> None:
         f, o = self.interface, self.options
         self.rho, self.bernstein = self._rho(o), o.bonus == "bernstein"
-        super()._derive()
-        if self.state.logits.size == 0:
-            self.state = self.state._replace(**self.begin_epoch())
-        T = self.epoch.length
+        T = epoch(self.episode, o.episodes).length
         paper = T ** (-5.0 / 7.0) / (f.H**2 * (1.0 + f.m * self.rho))
         self.tau = T ** (-1.0 / 7.0) if o.regularization is None else o.regularization
         self.eta = paper if o.policy_step is None else o.policy_step
         self.step = paper if o.dual_step is None else o.dual_step
         if max(self.eta, self.step) * self.tau >= 1.0:
             raise InvalidOption("regularization times a step must be below 1: take smaller steps.")
+        if self.state.logits.size == 0:
+            self.state = self.state._replace(**self.begin_epoch())
+        super()._derive()
 
     def begin_epoch(self) -> dict[str, NDArray]:
         """The uniform policy and multipliers of 0."""
