@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 
-from . import growth, oracle, processes, sweeps, training
+from . import growth, learners, oracle, processes, sweeps, training
 from .record import Benchmark, Row, machine, shown
 
 __all__ = ["SECTIONS", "machine", "measure", "shown"]
@@ -15,6 +15,7 @@ SECTIONS: dict[str, tuple[Benchmark, ...]] = {
     "oracle": oracle.BENCHMARKS,
     "training": training.BENCHMARKS + growth.BENCHMARKS + processes.BENCHMARKS,
     "sweeps": sweeps.BENCHMARKS,
+    "learners": learners.BENCHMARKS,
 }
 
 

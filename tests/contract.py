@@ -17,6 +17,35 @@ MASK = random_mask(np.random.default_rng(3), S, A)
 MASK[1] = [True, False, True]
 STEP_MASK = random_mask(np.random.default_rng(4), H, S, A)
 
+GIVEN = "given"  # stands for a policy that fits the variant's mask
+UNITS = {
+    "senses": ["<=", ">="],
+    "ranges": {"reward": (-1.0, 1.0), "constraints": [(0.0, 4.0), (2.0, 3.0)]},
+}
+
+
+def usual(
+    options: dict[str, Any],
+    names: str = "masked anytime known",
+    **more: tuple[dict[str, Any], dict[str, Any]],
+) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
+    """Some of the variants that any learner can have, with the options that it needs, and more of its own."""
+    found: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+        "default": ({}, options),
+        "masked": ({"action_mask": MASK, "start": None}, {**options, "window": 0.5}),
+        "anytime": ({}, {**options, "episodes": None, "window": 0.3, "estimator": "pooled"}),
+        "pool": ({"action_mask": STEP_MASK, "start": 2}, {"stance": 0.5, **options, "window": 0.1}),
+        "known": ({}, {**options, "thresholds": [0.6, 0.9]}),
+        "units": (UNITS, options),
+    }
+    return {name: found[name] for name in names.split()} | more
+
+
+ALWAYS: tuple[dict[str, Any], dict[str, Any]] = ({}, {"replan": "always", "stance": "optimistic"})
+BASELINE = {  # so lenient that a plan is found to be safe
+    "baseline": GIVEN, "slack": 0.5, "bonus_scale": 1e-4, "stance": "optimistic", "threshold_scale": 0.5
+}  # fmt: skip
+
 # Of each learner: its variants, as (interface, options). `pool` asks for the other layout of successors.
 VARIANTS: dict[str, dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
     "spot": {
@@ -27,15 +56,23 @@ VARIANTS: dict[str, dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
         "pool": ({"action_mask": MASK}, {"rho": 2.0, "stance": 0.5, "window": 0.1}),
         "known": ({}, {"rho": 2.0, "thresholds": [1.0, 2.0]}),
         "unbounded": ({}, {"rho": np.inf, "policy_step": 0.1, "dual_step": 0.1}),
-        "units": (
-            {
-                "senses": ["<=", ">="],
-                "ranges": {"reward": (-1.0, 1.0), "constraints": [(0.0, 4.0), (2.0, 3.0)]},
-            },
-            {"slack": [2.0, 0.5]},
-        ),
+        "units": (UNITS, {"slack": [2.0, 0.5]}),
     },
+    "opt-primal-dual": {"known": ({}, {"rho": 2.0, "thresholds": [1.0, 2.0]})},
+    "opt-cmdp": usual({}, "default masked anytime pool known units", always=ALWAYS),
+    "opt-cmdp-bonus": usual({}),
+    "dope": usual(BASELINE, "masked anytime units"),
+    "opt-pess-lp": usual(BASELINE),
+    "opt-dual": usual({"rho": 2.0, "dual_step": 0.1}, "masked anytime units"),
+    "opt-pess-primal-dual": usual({"slack": 0.5, "tightening": 0.001}),
+    "regularized-primal-dual": usual(
+        {"rho": 2.0, "policy_step": 0.1}, "masked anytime pool known units",
+        bernstein=({}, {"slack": 1.0, "bonus": "bernstein", "bonus_scale": 0.001, "policy_step": 0.1}),
+    ),
+    "fixed": usual({"policy": GIVEN}, "masked units"),
+    "uniform": usual({}, "pool"),
 }  # fmt: skip
+STANDING = ("fixed", "uniform")  # their policy never moves
 
 
 class Subject:
@@ -48,6 +85,9 @@ class Subject:
             "states": S, "actions": A, "horizon": H, "constraints": M, "start": 0, **interface
         }  # fmt: skip
         self.options = {"episodes": 3000, "bonus_scale": 0.02, "threshold_scale": 0.1, **options}
+        weights = self.mask * np.arange(1.0, 1.0 + A)
+        given = weights / weights.sum(axis=2, keepdims=True)
+        self.options = {k: given if v is GIVEN else v for k, v in self.options.items()}
 
     def __repr__(self) -> str:
         return f"{self.name}-{self.variant}"
@@ -61,6 +101,12 @@ class Subject:
     @property
     def mask(self) -> Any:
         return full_mask(self.interface.get("action_mask"), H, S, A)
+
+    @property
+    def first_policy(self) -> Any:
+        """What is played in the first episode: the policy that was given, or all actions alike."""
+        uniform = self.mask / self.mask.sum(axis=2, keepdims=True)
+        return self.options.get("policy", self.options.get("baseline", uniform))
 
     @property
     def maps(self) -> tuple[Any, Any, Any, Any]:
@@ -117,7 +163,7 @@ def same_seed_same_run(subject: Subject, directory: Path) -> None:
 
 def policies_are_distributions(subject: Subject, directory: Path) -> None:
     """Rows sum to one, are not negative, and put nothing on inadmissible actions."""
-    uniform = subject.mask / subject.mask.sum(axis=2, keepdims=True)
+    first = subject.first_policy
     for learner in walk(subject, subject.make(), 3, 150):
         policy = learner.policy
         assert policy.shape == (H, S, A)
@@ -125,8 +171,9 @@ def policies_are_distributions(subject: Subject, directory: Path) -> None:
         np.testing.assert_allclose(policy.sum(axis=2), 1.0, rtol=0, atol=1e-12)
         assert (policy[~subject.mask] == 0.0).all()
         if learner.episode == 1:
-            np.testing.assert_allclose(policy, uniform, rtol=0, atol=1e-15)
-    assert np.abs(learner.policy - uniform).max() > 1e-3  # it has learned something
+            np.testing.assert_allclose(policy, first, rtol=0, atol=1e-15)
+    moved = np.abs(learner.policy - first).max()
+    assert moved == 0.0 if subject.name in STANDING else moved > 1e-3  # it has learned something
 
 
 def multipliers_and_bounds_stay_in_their_ranges(subject: Subject, directory: Path) -> None:

@@ -46,7 +46,7 @@ def digests(episodes: int = 50) -> dict[str, str]:
     return found
 
 
-def state(learner: ss.Spot) -> list[np.ndarray]:
+def state(learner: ss.Learner) -> list[np.ndarray]:
     """All arrays of a learner, derived ones included, but for the buffers."""
     state, statistics = learner.state, learner.statistics
     return [*state[:-1], *statistics[:-1], *statistics.successors, *learner.window]

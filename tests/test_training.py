@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import safespot as ss
 from safespot import estimators, training
+from safespot.learners import learner as learner_module
 from safespot.learners import spot as spot_module
 from tests.contract import readings
 from tests.digest import state
@@ -773,16 +774,20 @@ def test_an_interrupt_leaves_whole_episodes_and_the_run_so_far(
     same(ours, theirs, tmp_path)
 
 
-@pytest.mark.parametrize("where", ["softmax", "refresh_all", "threshold_bounds", "radii"])
+@pytest.mark.parametrize(
+    ("module", "where"),
+    [(spot_module, name) for name in ("softmax", "refresh_all", "threshold_bounds")]
+    + [(learner_module, "radii")],
+)
 def test_an_interrupt_while_an_epoch_begins(
-    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    module: Any, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     problem = example()
     theirs = spot(problem, None)
     ss.learn(problem, theirs, 1200, seed=4)
     ours = spot(problem, None)
     ss.learn(problem, ours, 1000, seed=4)
-    original = getattr(spot_module, where)
+    original = getattr(module, where)
     calls = [0]
 
     def interrupting(*arguments: Any, **options: Any) -> Any:
@@ -792,7 +797,7 @@ def test_an_interrupt_while_an_epoch_begins(
         return original(*arguments, **options)
 
     with monkeypatch.context() as patched:
-        patched.setattr(spot_module, where, interrupting)
+        patched.setattr(module, where, interrupting)
         with pytest.raises(KeyboardInterrupt):
             ss.learn(problem, ours, 200, seed=4)
     assert calls[0] > 1

@@ -92,13 +92,13 @@ def by_hand(problem: ss.Problem, learner: ss.Spot, episodes: int, seed: int) -> 
     return Trail(played, *(np.array(column) for column in zip(*rows, strict=True)))
 
 
-def saved(learner: ss.Spot, folder: Path) -> bytes:
+def saved(learner: ss.Learner, folder: Path) -> bytes:
     """The bytes of a learner's file."""
     learner.save(folder / "saved")
     return (folder / "saved").read_bytes()
 
 
-def same(ours: ss.Spot, theirs: ss.Spot, folder: Path) -> None:
+def same(ours: ss.Learner, theirs: ss.Learner, folder: Path) -> None:
     """Two learners are the same bit for bit: in their files, and in what they derive from that."""
     assert ours.episode == theirs.episode
     assert ours.policy.tobytes() == theirs.policy.tobytes()

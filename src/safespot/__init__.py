@@ -25,7 +25,21 @@ if TYPE_CHECKING:
         UnknownName,
     )
     from .experiments import Store, sweep
-    from .learners import Spot, SpotOptions
+    from .learners import (
+        DOPE,
+        Fixed,
+        Learner,
+        OptCMDP,
+        OptCMDPBonus,
+        OptDual,
+        OptPessLP,
+        OptPessPrimalDual,
+        OptPrimalDual,
+        RegularizedPrimalDual,
+        Spot,
+        SpotOptions,
+        Uniform,
+    )
     from .metrics import Run
     from .oracle import Evaluation, Slater, Solution, evaluate, slater, solve
     from .proposals import Proposal, propose_policy
@@ -39,6 +53,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CMDP",
+    "DOPE",
     "Bernoulli",
     "Beta",
     "BlackBox",
@@ -48,15 +63,24 @@ __all__ = [
     "Ending",
     "Episode",
     "Evaluation",
+    "Fixed",
     "Gaussian",
     "Infeasible",
     "InvalidEpisode",
     "InvalidFile",
     "InvalidModel",
     "InvalidOption",
+    "Learner",
     "MissingPackage",
+    "OptCMDP",
+    "OptCMDPBonus",
+    "OptDual",
+    "OptPessLP",
+    "OptPessPrimalDual",
+    "OptPrimalDual",
     "Problem",
     "Proposal",
+    "RegularizedPrimalDual",
     "Run",
     "SafespotError",
     "Signals",
@@ -67,6 +91,7 @@ __all__ = [
     "SpotOptions",
     "Store",
     "Streams",
+    "Uniform",
     "UnknownName",
     "certify",
     "certify_by_trial",
@@ -102,7 +127,11 @@ _HOMES = {
         "MissingPackage", "SafespotError", "SolverError", "UnknownName",
     ],
     "experiments": ["Store", "sweep"],
-    "learners": ["Spot", "SpotOptions"],
+    "learners": [
+        "DOPE", "Fixed", "Learner", "OptCMDP", "OptCMDPBonus", "OptDual", "OptPessLP",
+        "OptPessPrimalDual", "OptPrimalDual", "RegularizedPrimalDual", "Spot", "SpotOptions",
+        "Uniform",
+    ],
     "metrics": ["Run"],
     "oracle": ["Evaluation", "Slater", "Solution", "evaluate", "slater", "solve"],
     "proposals": ["Proposal", "propose_policy"],

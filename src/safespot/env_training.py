@@ -19,7 +19,7 @@ from .arrays import Episode, Float, as_count, frozen
 from .blackbox import BlackBox, as_box
 from .errors import InvalidOption
 from .learners.interface import interface
-from .learners.spot import Spot
+from .learners.learner import Learner
 from .metrics import Run, grid
 from .simulation import streams
 from .training import check_episodes
@@ -27,7 +27,7 @@ from .training import check_episodes
 
 def learn_env(
     env: Any,
-    learner: Spot,
+    learner: Learner,
     episodes: int | None = None,
     seed: int = 0,
     record: str | int = "log",
@@ -50,7 +50,7 @@ def learn_env(
     constraint signals lack; a step without a sample counts as the episode's other steps do.
 
     """
-    if not isinstance(learner, Spot):
+    if not isinstance(learner, Learner):
         raise InvalidOption(f"learn_env takes a learner, got {type(learner).__name__}.")
     box = _fitting(env, learner, declarations)
     total = check_episodes(learner, episodes)
@@ -95,7 +95,7 @@ def learn_env(
     )
 
 
-def _fitting(env: Any, learner: Spot, declarations: dict[str, Any]) -> BlackBox:
+def _fitting(env: Any, learner: Learner, declarations: dict[str, Any]) -> BlackBox:
     """The environment as a box that fits the learner."""
     mine = learner.interface
     if not isinstance(env, BlackBox):
@@ -131,7 +131,7 @@ def _another(seed: int, episode: int) -> int:
     return int(np.random.SeedSequence(seed, spawn_key=(episode,)).generate_state(1)[0])
 
 
-def _shortfall(played: Episode, learner: Spot) -> Float:
+def _shortfall(played: Episode, learner: Learner) -> Float:
     """What the constraint signals of an episode lack ``[m]``, in the user's units; positive is unsafe."""
     units, H = learner.interface.units, learner.interface.H
     if learner.options.thresholds is None:

@@ -16,7 +16,7 @@ import numpy as np
 from .arrays import Float, Int, Policy, as_count
 from .compilation import inner
 from .errors import Infeasible, InvalidOption
-from .learners.spot import Spot
+from .learners.learner import Learner
 from .oracle import solve
 from .signals import Problem
 
@@ -76,7 +76,7 @@ class Run:
     violations: Float  # [., m]
     strong_violations: Float  # [., m]
     policy: Policy  # [H, S, A]: for the coming episode
-    learner: Spot
+    learner: Learner
     optimum: float  # for the thresholds of the last episode
     seed: int
     track: str

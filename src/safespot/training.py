@@ -5,8 +5,10 @@
         play                   -> an episode
         learner's step         -> the next policy
 
-It calls the kernels that `play` and `Spot.observe` call, with the same random numbers, so it gives the same bits as
-a loop of these two written by hand. Between chunks there is time for progress, Ctrl-C and recording.
+It calls the kernels that `play` and the learner's `observe` call, with the same random numbers, so it gives the same
+bits as a loop of these two written by hand. Between chunks there is time for progress, Ctrl-C and recording, and for
+the plans of learners that make them: there are two loops, one in which every episode ends with a step of SPOT and
+one that only counts until the next plan is due.
 """
 
 from __future__ import annotations
@@ -25,6 +27,10 @@ from .compilation import inner, lean
 from .errors import InvalidOption
 from .estimators import Statistics, Window, has_room
 from .learners.interface import Inside
+from .learners.learner import Learner
+from .learners.planner import Rates as CountRates
+from .learners.planner import State as CountState
+from .learners.planner import count_step
 from .learners.spot import Spot
 from .learners.step import Rates, State, spot_step
 from .metrics import (
@@ -82,7 +88,7 @@ class Played(NamedTuple):
 
 def learn(
     problem: Problem,
-    learner: Spot,
+    learner: Learner,
     episodes: int | None = None,
     seed: int = 0,
     record: str | int = "log",
@@ -104,7 +110,7 @@ def learn(
     A KeyboardInterrupt leaves the learner after a whole episode; the error's `run` holds the run so far.
 
     """
-    if not isinstance(problem, Problem) or not isinstance(learner, Spot):
+    if not isinstance(problem, Problem) or not isinstance(learner, Learner):
         raise InvalidOption(
             f"learn takes a Problem and a learner, got {type(problem).__name__} and "
             f"{type(learner).__name__}."
@@ -135,7 +141,7 @@ class Training:
     def __init__(
         self,
         problem: Problem,
-        learner: Spot,
+        learner: Learner,
         episodes: int | None = None,
         seed: int = 0,
         record: str | int = "log",
@@ -186,14 +192,13 @@ class Training:
         n = min(self.size, self.remaining if most is None else min(most, self.remaining))
         n = min(n, learner.episodes_left or n)
         self.chunk(n)
-        learner.settle()
         took = max(time.perf_counter() - began, 1e-6)
         self.seconds += took
         self.size = max(1, min(self.most, 2 * n, int(n * CHUNK_SECONDS / took)))
         return n
 
     def chunk(self, n: int) -> None:
-        """Play n episodes, growing what the learner remembers in between where it must."""
+        """Play n episodes; in between, grow what the learner remembers where it must, and let it plan."""
         learner = self.learner
         first = learner.episode
         draw_noise(self.problem, self.streams, n, self.luck)
@@ -202,14 +207,16 @@ class Training:
         if drift is not None:
             progress[:] = [drift.progress(first + j) for j in range(n)]
         optima = self.optima(np.arange(first, first + n))
+        play_on = learn_chunk if isinstance(learner, Spot) else count_chunk
         done = 0
         while done < n:
             learner.make_room()
-            done = learn_chunk(
+            done = play_on(
                 self.truth, self.luck, progress, optima, done, n, self.track == "every",
                 learner.rates, learner.state, learner.statistics, learner.window,
                 self.played, self.tracker, self.record,
             )  # fmt: skip
+            learner.settle()
 
     def arrays(self) -> dict[str, NDArray]:
         """All that changes while it runs, between two chunks."""
@@ -290,48 +297,115 @@ def learn_chunk(
     record: Record,
 ) -> int:
     """Episodes `first` up to `last` of the chunk; returns the one before which there was no room."""
-    A = state.pi.shape[2]
-    H, m = played.constraints.shape
     stale = True
     for n in range(first, last):
         if not has_room(statistics, window):
             return n
-        t = state.finished[0] + 1
-        for i in range(m):
-            tracker.limits[i] = 0.0
-            for h in range(H):
-                alpha = truth.model.alpha[i, h]
-                played.alpha[i, h] = alpha + progress[n] * (truth.target[i, h] - alpha)
-                tracker.limits[i] += played.alpha[i, h]
-        row = record.written[0]
-        wanted = row < record.episodes.shape[0] and record.episodes[row] == t
-        if every or wanted:
-            if stale:
-                forward_values(
-                    truth.model, state.pi, tracker.now, tracker.after, tracker.mass, tracker.values
-                )
-            stale = False
-            track(tracker, float(t), optima[n])
-            if wanted:
-                write_row(
-                    record, tracker.values, state.lam, state.lower, state.upper, tracker.totals
-                )
-        play_kernel(
-            truth.model, played.alpha, truth.laws, luck, n, state.pi,
-            played.states, played.actions, played.rewards, played.constraints, played.thresholds,
+        stale = not watch(
+            truth, progress[n], optima[n], every, stale,
+            state.finished, state.pi, state.lam, state.lower, state.upper, played, tracker, record,
         )  # fmt: skip
-        for h in range(H):
-            played.pairs[h] = played.states[h] * A + played.actions[h]
-            played.rewards[h] = there_and_back(played.rewards[h], truth.offsets[0], truth.scales[0])
-            for i in range(m):
-                offset, scale = truth.offsets[1 + i], truth.scales[1 + i]
-                played.constraints[h, i] = there_and_back(played.constraints[h, i], offset, scale)
-                played.thresholds[h, i] = there_and_back(played.thresholds[h, i], offset, scale)
+        see(truth, luck, n, state.pi, played)
         episode = Inside(
             played.states, played.pairs, played.rewards, played.constraints, played.thresholds
         )
         stale |= spot_step(rates, state, statistics, window, episode)
     return last
+
+
+@lean
+def count_chunk(
+    truth: Truth,
+    luck: Noise,
+    progress: Float,
+    optima: Float,
+    first: int,
+    last: int,
+    every: bool,
+    rates: CountRates,
+    state: CountState,
+    statistics: Statistics,
+    window: Window,
+    played: Played,
+    tracker: Tracker,
+    record: Record,
+) -> int:
+    """The same for a learner that plans: its policy stands still, and the chunk ends where a plan is due."""
+    stale = True
+    for n in range(first, last):
+        if not has_room(statistics, window):
+            return n
+        stale = not watch(
+            truth, progress[n], optima[n], every, stale,
+            state.finished, state.pi, state.lam, state.lower, state.upper, played, tracker, record,
+        )  # fmt: skip
+        see(truth, luck, n, state.pi, played)
+        episode = Inside(
+            played.states, played.pairs, played.rewards, played.constraints, played.thresholds
+        )
+        if count_step(rates, state, statistics, window, episode):
+            return n + 1
+    return last
+
+
+@inner
+def watch(
+    truth: Truth,
+    progress: float,
+    optimum: float,
+    every: bool,
+    stale: bool,
+    finished: Int,
+    pi: Float,
+    lam: Float,
+    lower: Float,
+    upper: Float,
+    played: Played,
+    tracker: Tracker,
+    record: Record,
+) -> bool:
+    """Before an episode: its thresholds, and where asked for the exact values of its policy, tracked and recorded.
+
+    `stale`: the policy has moved since its values were last taken. Returns whether they are fresh now.
+    """
+    m, H = played.alpha.shape
+    t = finished[0] + 1
+    for i in range(m):
+        tracker.limits[i] = 0.0
+        for h in range(H):
+            alpha = truth.model.alpha[i, h]
+            played.alpha[i, h] = alpha + progress * (truth.target[i, h] - alpha)
+            tracker.limits[i] += played.alpha[i, h]
+    row = record.written[0]
+    wanted = row < record.episodes.shape[0] and record.episodes[row] == t
+    if every or wanted:
+        if stale:
+            forward_values(
+                truth.model, pi, tracker.now, tracker.after, tracker.mass, tracker.values
+            )
+        stale = False
+        track(tracker, float(t), optimum)
+        if wanted:
+            write_row(record, tracker.values, lam, lower, upper, tracker.totals)
+    return not stale
+
+
+@inner
+def see(truth: Truth, luck: Noise, n: int, pi: Float, played: Played) -> None:
+    """Play episode n of `luck` and see it as a learner does, through the user's units."""
+    A = pi.shape[2]
+    H, m = played.constraints.shape
+    play_kernel(
+        truth.model, played.alpha, truth.laws, luck, n, pi,
+        played.states, played.actions, played.rewards, played.constraints, played.thresholds,
+    )  # fmt: skip
+    for h in range(H):
+        played.pairs[h] = played.states[h] * A + played.actions[h]
+        played.rewards[h] = there_and_back(played.rewards[h], truth.offsets[0], truth.scales[0])
+        for i in range(m):
+            offset, scale = truth.offsets[1 + i], truth.scales[1 + i]
+            played.constraints[h, i] = there_and_back(played.constraints[h, i], offset, scale)
+            played.thresholds[h, i] = there_and_back(played.thresholds[h, i], offset, scale)
 
 
 @inner
@@ -342,7 +416,7 @@ def there_and_back(x: float, offset: float, scale: float) -> float:
     return min(max(((offset + scale * x) - offset) / scale, 0.0), 1.0)
 
 
-def check_episodes(learner: Spot, episodes: int | None) -> int:
+def check_episodes(learner: Learner, episodes: int | None) -> int:
     """How many episodes to play: those asked for, or what remains of T."""
     planned = learner.options.episodes
     remaining = None if planned is None else planned - learner.episode + 1
@@ -364,7 +438,7 @@ def check_episodes(learner: Spot, episodes: int | None) -> int:
     return total
 
 
-def _check_fit(problem: Problem, learner: Spot) -> None:
+def _check_fit(problem: Problem, learner: Learner) -> None:
     mine, theirs = learner.interface, problem.cmdp
     if (mine.S, mine.A, mine.H, mine.m) != (theirs.S, theirs.A, theirs.H, theirs.m):
         raise InvalidOption(

@@ -114,7 +114,8 @@ class ProblemSpec(_Record):
 class LearnerSpec(_Record):
     """A learner, its options, and what is varied.
 
-    Two options may be taken from the truth: ``rho = "slater"`` and ``thresholds = "known"``.
+    Some options may be taken from the truth: ``rho = "slater"``, ``slack = "slater"``, ``thresholds = "known"``, and a
+    ``policy`` or ``baseline`` that is "slater" or "optimal".
     """
 
     name: Name

@@ -23,9 +23,9 @@ from typing import Any
 from .. import learners, problems
 from ..certificate import certify
 from ..errors import InvalidFile, SafespotError
-from ..learners import Spot
+from ..learners import Learner
 from ..metrics import Optima
-from ..oracle import slater
+from ..oracle import Slater, Solution, slater, solve
 from ..signals import Bernoulli, Beta, Deterministic, Drift, Gaussian, Law, Problem
 from ..training import Training
 from .checkpoints import Checkpoint, versions
@@ -121,7 +121,9 @@ def perform(run: RunSpec, store: Path | None, report: Report) -> Outcome:
 
 def certificate(training: Training) -> dict[str, Any] | None:
     """What the run's data say about the safety of its last policy; None where limits move, or for other learners."""
-    if training.problem.signals.drift is not None or not isinstance(training.learner, Spot):
+    if training.problem.signals.drift is not None or not isinstance(
+        training.learner, learners.Spot
+    ):
         return None
     return certify(training.learner).as_dict()
 
@@ -162,17 +164,31 @@ def fresh(run: RunSpec) -> Training:
     )
 
 
-def make_learner(run: RunSpec) -> Spot:
-    """The learner of a run; two of its options may be taken from the truth."""
+def make_learner(run: RunSpec) -> Learner:
+    """The learner of a run; some of its options may be taken from the truth."""
     setting = read_setting(run.setting)
-    options = dict(run.learner_options)
-    rho = options.get("rho")
-    if rho in ("slater", "inf"):
-        options["rho"] = setting.rho if rho == "slater" else math.inf
-    if options.get("thresholds") == "known":
-        options["thresholds"] = setting.problem.cmdp.thresholds
+    given = run.learner_options
+    options = {name: from_truth(setting, name, value) for name, value in given.items()}
     planned = None if run.anytime else run.episodes
     return learners.make(run.learner, setting.problem.interface, episodes=planned, **options)
+
+
+def from_truth(setting: Setting, name: str, value: Any) -> Any:
+    """The value of an option: as it stands, or what the word for it says of the problem."""
+    match name, value:
+        case "rho", "inf":
+            return math.inf
+        case "rho", "slater":
+            return setting.slater.rho
+        case "slack", "slater":
+            return setting.slater.margins
+        case (("policy" | "baseline"), "slater"):
+            return setting.slater.policy
+        case (("policy" | "baseline"), "optimal"):
+            return setting.solution.policy
+        case "thresholds", "known":
+            return setting.problem.cmdp.thresholds
+    return value
 
 
 @dataclass
@@ -187,9 +203,14 @@ class Setting:
         return Optima(self.problem)
 
     @functools.cached_property
-    def rho(self) -> float:
-        """The bound of the multipliers that the safest policy gives (D4)."""
-        return slater(self.problem.cmdp).rho
+    def slater(self) -> Slater:
+        """The safest policy, its margins, and the bound of the multipliers that it gives (D4)."""
+        return slater(self.problem.cmdp)
+
+    @functools.cached_property
+    def solution(self) -> Solution:
+        """The constrained optimum."""
+        return solve(self.problem.cmdp)
 
 
 @functools.lru_cache(SETTINGS)

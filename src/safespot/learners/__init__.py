@@ -6,12 +6,44 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import InvalidOption, UnknownName
+from .dope import DOPE
+from .fixed import Fixed, Uniform
+from .learner import Learner
+from .opt_cmdp import OptCMDP
+from .opt_cmdp_bonus import OptCMDPBonus
+from .opt_dual import OptDual
+from .opt_pess_lp import OptPessLP
+from .opt_pess_primal_dual import OptPessPrimalDual
+from .opt_primal_dual import OptPrimalDual
 from .options import SpotOptions
+from .regularized import RegularizedPrimalDual
 from .spot import Spot
 
-__all__ = ["Spot", "SpotOptions", "make", "names"]
+__all__ = [
+    "DOPE",
+    "Fixed",
+    "Learner",
+    "OptCMDP",
+    "OptCMDPBonus",
+    "OptDual",
+    "OptPessLP",
+    "OptPessPrimalDual",
+    "OptPrimalDual",
+    "RegularizedPrimalDual",
+    "Spot",
+    "SpotOptions",
+    "Uniform",
+    "make",
+    "names",
+]
 
-_LEARNERS = {"spot": Spot}
+_LEARNERS: dict[str, type[Learner]] = {
+    learner.name: learner
+    for learner in (
+        DOPE, Fixed, OptCMDP, OptCMDPBonus, OptDual, OptPessLP, OptPessPrimalDual, OptPrimalDual,
+        RegularizedPrimalDual, Spot, Uniform,
+    )
+}  # fmt: skip
 
 
 def names() -> list[str]:
@@ -19,7 +51,9 @@ def names() -> list[str]:
     return sorted(_LEARNERS)
 
 
-def make(name: str, interface: Mapping[str, Any], *, episodes: int | None, **options: Any) -> Spot:
+def make(
+    name: str, interface: Mapping[str, Any], *, episodes: int | None, **options: Any
+) -> Learner:
     """The learner of that name for ``problem.interface``."""
     if not isinstance(name, str) or name not in _LEARNERS:
         raise UnknownName(f"there is no learner {name!r}; there are {', '.join(names())}.")

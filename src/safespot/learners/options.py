@@ -1,65 +1,52 @@
-"""The options of the primal-dual learners: one frozen, checked record."""
+"""The options of the learners: frozen, checked records. What every learner takes stands in one of them."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ..arrays import as_count
+from ..arrays import Policy, as_count, as_floats, frozen
 from ..errors import InvalidOption
 
 STANCES = {"pessimistic": 0.0, "optimistic": 1.0}
+REPLAN = {"never": 0, "always": 1, "doubling": 2}  # by which factor a count grows between two plans
 
 
-@dataclass(frozen=True)
-class SpotOptions:
-    """The options of `Spot`, checked.
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What every learner takes: how long, where the limits come from, and how sure to be.
 
     Args:
         episodes: T, or None for anytime use (epochs of doubling length).
-        rho: the bound of the multipliers (D4), or give `slack`; infinite needs both steps.
-        slack: how much room a safe policy leaves over an episode, in the constraints' units: one number or one per
-            constraint; gives ``rho = 2 H / slack``.
         thresholds: the limits where they are known, ``[m]`` or ``[m,H]``; None: they are learned.
         stance: "pessimistic", "optimistic", or xi in [0,1] between them.
         window: gamma in (0,1]: the share of the finished episodes that the threshold estimate looks at.
         delta: the confidence is 1 - delta.
-        bonus: "hoeffding" (the paper) or "bernstein".
-        bonus_scale: c; 1 is what the theorems need, practice takes less.
+        bonus_scale: c, of every radius but the thresholds'; 1 is what the theorems need, practice takes less.
         estimator: "representative" (the paper: the most visited pair of a step) or "pooled" (all of them).
         threshold_scale: k; 1 is what the theorems need.
         clip_thresholds: whether threshold bounds are clipped to [0,1] per step (D2).
-        policy_step: eta; the paper's by default.
-        dual_step: 1 / eta_lambda; the paper's by default.
 
     """
 
     episodes: int | None
-    rho: float | None = None
-    slack: float | tuple[float, ...] | None = None
     thresholds: tuple[tuple[float, ...], ...] | tuple[float, ...] | None = None
     stance: str | float = "pessimistic"
     window: float = 1.0
     delta: float = 0.05
-    bonus: str = "hoeffding"
     bonus_scale: float = 1.0
     estimator: str = "representative"
     threshold_scale: float = 1.0
     clip_thresholds: bool = True
-    policy_step: float | None = None
-    dual_step: float | None = None
 
     def __post_init__(self) -> None:
         if self.episodes is not None:
             self._set("episodes", as_count("episodes", self.episodes, least=1, error=InvalidOption))
-        if (self.rho is None) == (self.slack is None):
-            raise InvalidOption("give rho or slack, one of the two.")
-        if self.rho is not None:
-            self._set("rho", _number("rho", self.rho, 0.0, math.inf, open_low=True))
-            if math.isinf(self.rho) and (self.policy_step is None or self.dual_step is None):
-                raise InvalidOption("rho = inf needs policy_step and dual_step.")
+        self._set("thresholds", nested("thresholds", self.thresholds))
         if isinstance(self.stance, str):
             _choice("stance", self.stance, tuple(STANCES), " or a number in [0,1]")
         else:
@@ -67,25 +54,124 @@ class SpotOptions:
         self._set("window", _number("window", self.window, 0.0, 1.0, open_low=True))
         delta = _number("delta", self.delta, 0.0, 1.0, open_low=True, open_high=True)
         self._set("delta", delta)
-        _choice("bonus", self.bonus, ("hoeffding", "bernstein"))
         _choice("estimator", self.estimator, ("representative", "pooled"))
-        for name in ("bonus_scale", "threshold_scale", "policy_step", "dual_step"):
-            if getattr(self, name) is not None:
-                value = _number(name, getattr(self, name), 0.0, math.inf, open_high=True)
-                self._set(name, value)
+        for name in ("bonus_scale", "threshold_scale"):
+            self._set_step(name)
         if not isinstance(self.clip_thresholds, bool):
             raise InvalidOption(
                 f"clip_thresholds must be True or False, got {self.clip_thresholds!r}."
             )
 
-    def _set(self, name: str, value: float) -> None:
+    def _set(self, name: str, value: Any) -> None:
         """Keep a number as Python's own, so that it can be written to a file."""
         object.__setattr__(self, name, value)
+
+    def _set_step(self, name: str) -> None:
+        """A scale or a step, finite and not negative, where one is given."""
+        if getattr(self, name) is not None:
+            value = _number(name, getattr(self, name), 0.0, math.inf, open_high=True)
+            self._set(name, value)
 
     @property
     def xi(self) -> float:
         """The weight of the optimistic bound."""
         return STANCES[self.stance] if isinstance(self.stance, str) else float(self.stance)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DualOptions(Options):
+    """What a learner with bounded multipliers takes beside `Options`.
+
+    Args:
+        rho: the bound of the multipliers (D4), or give `slack`; infinite needs the steps.
+        slack: how much room a safe policy leaves over an episode, in the constraints' units: one number or one per
+            constraint; gives ``rho = 2 H / slack``.
+        dual_step: 1 / eta_lambda; the paper's by default.
+
+    """
+
+    rho: float | None = None
+    slack: float | tuple[float, ...] | None = None
+    dual_step: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.rho is None) == (self.slack is None):
+            raise InvalidOption("give rho or slack, one of the two.")
+        self._set("slack", nested("slack", self.slack))
+        self._set_step("dual_step")
+        if self.rho is not None:
+            self._set("rho", _number("rho", self.rho, 0.0, math.inf, open_low=True))
+            if math.isinf(self.rho) and self.dual_step is None:
+                raise InvalidOption("rho = inf needs dual_step.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpotOptions(DualOptions):
+    """The options of `Spot`: those of `Options` and `DualOptions`, and two more.
+
+    Args:
+        bonus: "hoeffding" (the paper) or "bernstein".
+        policy_step: eta; the paper's by default.
+
+    """
+
+    bonus: str = "hoeffding"
+    policy_step: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _choice("bonus", self.bonus, ("hoeffding", "bernstein"))
+        self._set_step("policy_step")
+        if self.rho == math.inf and self.policy_step is None:
+            raise InvalidOption("rho = inf needs policy_step and dual_step.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannerOptions(Options):
+    """What a learner takes that solves a program: beside `Options`, when it does so.
+
+    Args:
+        replan: "doubling" (once the visits of some pair have doubled) or "always" (after every episode).
+
+    """
+
+    replan: str = "doubling"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _choice("replan", self.replan, ("doubling", "always"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaselineOptions(PlannerOptions):
+    """What a learner takes that leans on a policy known to be safe.
+
+    Args:
+        baseline: that policy, ``[H,S,A]`` or ``[S,A]``.
+        slack: how much room it leaves over an episode at least, in the constraints' units: one number or one per
+            constraint.
+
+    """
+
+    baseline: Policy = field(compare=False, repr=False)
+    slack: float | tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set("baseline", frozen(as_floats("baseline", self.baseline, error=InvalidOption)))
+        self._set("slack", nested("slack", self.slack))
+
+
+def nested(name: str, value: ArrayLike | None) -> Any:
+    """An array option as tuples, so that the options stay frozen and can be written to a file."""
+    if value is None:
+        return None
+    return _tuples(as_floats(name, value, error=InvalidOption).tolist())
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(v) for v in value) if isinstance(value, list) else value
 
 
 def _number(

@@ -1,0 +1,61 @@
+"""Yardsticks: a policy that is given and one that knows nothing.
+
+Both count what they see, so that it can be certified.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from numpy.typing import NDArray
+
+from ..arrays import Policy, as_floats, frozen
+from ..errors import InvalidOption
+from .options import Options
+from .planner import Planner
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedOptions(Options):
+    """The options of `Fixed`: those of `Options`, and one more.
+
+    Args:
+        policy: what is played, ``[H,S,A]`` or ``[S,A]``; ``solve(cmdp).policy``, for example.
+
+    """
+
+    policy: Policy = field(compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set("policy", frozen(as_floats("policy", self.policy, error=InvalidOption)))
+
+
+class Fixed(Planner):
+    """Plays the policy that it was given. Its regret is linear, unless that policy is optimal."""
+
+    name = "fixed"
+    options_type = FixedOptions
+    options: FixedOptions
+    replan = "never"
+
+    def first_policy(self) -> Policy:
+        """The given policy."""
+        return self._given_policy("policy", self.options.policy)
+
+    def plan(self) -> dict[str, Any]:
+        """The same policy again."""
+        return {}
+
+
+class Uniform(Planner):
+    """Takes every admissible action with the same probability."""
+
+    name = "uniform"
+    options_type = Options
+    replan = "never"
+
+    def plan(self) -> dict[str, NDArray]:
+        """The same policy again."""
+        return {}

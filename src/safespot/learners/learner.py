@@ -1,0 +1,310 @@
+"""What every learner is: a policy to play, an episode to observe, and where the limits come from.
+
+    learner.policy                 what to play in the coming episode
+    learner.observe(episode)       what was seen in it
+    learner.multipliers, .thresholds, .threshold_bounds, .episode, .act, .save, .load
+
+The limits are one part that all learners share: known (``thresholds=``), or learned by the growing window with any
+stance. So are the visit statistics, epochs of anytime use, and files. What a learner does with them is its own
+file.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..arrays import Episode, Float, Policy, as_count, frozen
+from ..errors import InvalidFile, InvalidOption, SafespotError
+from ..estimators import (
+    Statistics,
+    Successors,
+    Window,
+    check_statistics,
+    check_window,
+    grow_statistics,
+    grow_window,
+    has_room,
+    rebuild_tree,
+    ring_has_room,
+    statistics,
+    window,
+)
+from ..files import read_arrays, write_arrays
+from ..optimism import Radii, radii
+from ..units import spread_thresholds
+from .interface import Interface, interface
+from .options import DualOptions, Options
+
+FIRST_EPOCH = 1024  # episodes of the first epoch when T is unknown
+L = TypeVar("L", bound="Learner")
+
+
+class Learner(ABC):
+    """A learner. Its first arguments are ``problem.interface``, its options those of its `options_type`.
+
+    Everything that goes in or comes out is in the user's senses and units; `rho`, the bound of the multipliers, has
+    none.
+    """
+
+    name: ClassVar[str]  # what `learners.make` calls it
+    options_type: ClassVar[type[Options]]
+    interface: Interface
+    options: Options
+    rho: float = math.inf
+    statistics: Statistics
+    window: Window
+    rates: Any  # what an epoch computes with: `radii`, whether limits are `learned`, and the learner's own
+    state: Any  # what episodes change: `pi`, `lam`, `lower`, `upper`, `finished`, and the learner's own
+    epoch: Epoch
+
+    def __init__(
+        self,
+        states: int,
+        actions: int,
+        horizon: int,
+        constraints: int,
+        start: int | None = 0,
+        action_mask: ArrayLike | None = None,
+        senses: str | Sequence[str] = ">=",
+        ranges: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
+        self.interface = f = interface(
+            states, actions, horizon, constraints, start, action_mask, senses, ranges
+        )
+        self.options = o = self.options_type(**options)
+        self.statistics = statistics(f.H, f.S, f.A, f.m)
+        known = o.thresholds is not None
+        pairs = 1 if known or o.estimator == "pooled" else f.S * f.A
+        self.window = window(f.H, pairs, f.m, 1.0 if known else o.window)
+
+    # What a user reads
+
+    @property
+    def policy(self) -> Policy:
+        """``[H,S,A]``: pi_t, for the coming episode."""
+        return frozen(self.state.pi.copy())
+
+    @property
+    def multipliers(self) -> Float:
+        """``[m]``: lambda_t, in reward units per constraint unit."""
+        return frozen(self.interface.units.prices(self.state.lam))
+
+    @property
+    def thresholds(self) -> Float:
+        """``[m]``: the episodic thresholds that the coming episode's update uses."""
+        return frozen(self.interface.units.constraints.total_outside(self.limits, self.interface.H))
+
+    @property
+    def threshold_bounds(self) -> tuple[Float, Float]:
+        """(lower ``[m]``, upper ``[m]``) of the episodic thresholds."""
+        units, H = self.interface.units, self.interface.H
+        lower, upper = units.bounds(self.state.lower, self.state.upper, H)
+        return frozen(lower), frozen(upper)
+
+    @property
+    def episode(self) -> int:
+        """t, the number of the coming episode, from 1."""
+        return int(self.state.finished[0]) + 1
+
+    # What a user does
+
+    def act(self, step: int, state: int, rng: np.random.Generator) -> int:
+        """Draw an action of the coming episode's policy."""
+        H, S = self.interface.H, self.interface.S
+        step = as_count("step", step, least=0, error=InvalidOption)
+        state = as_count("state", state, least=0, error=InvalidOption)
+        if step >= H or state >= S:
+            raise InvalidOption(f"step {step} and state {state}; there are {H} steps, {S} states.")
+        row = self.state.pi[step, state]
+        chosen = int(np.searchsorted(np.cumsum(row), rng.random(), side="right"))
+        return min(chosen, int(np.flatnonzero(row)[-1]))
+
+    @abstractmethod
+    def observe(self, episode: Episode) -> None:
+        """Learn from the episode that was played; an invalid one changes nothing."""
+
+    # What training does between chunks of compiled episodes
+
+    def make_room(self) -> None:
+        """Grow what is about to overflow, so that one more episode fits."""
+        while not has_room(self.statistics, self.window):
+            if not ring_has_room(self.window):
+                self.window = grow_window(self.window)
+            else:
+                self.statistics = grow_statistics(self.statistics)
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Do what is due between two episodes: begin an epoch, make a plan."""
+
+    @property
+    def episodes_left(self) -> int | None:
+        """How many episodes may run before `settle`; None: any number."""
+        return None if self.options.episodes is not None else self.epoch.last - self.episode + 1
+
+    # What learners build on
+
+    @property
+    def limits(self) -> Float:
+        """``[m]``: alpha_xi, the thresholds in use, inside."""
+        xi = self.options.xi
+        limits: Float = xi * self.state.lower + (1.0 - xi) * self.state.upper
+        return limits
+
+    def _known_limits(self) -> Float | None:
+        """``[m]``: the thresholds that were given, inside; None: they are learned."""
+        if self.options.thresholds is None:
+            return None
+        f, given = self.interface, np.array(self.options.thresholds)
+        _, inside = spread_thresholds(given, f.H, f.units, error=InvalidOption)
+        limits: Float = inside.sum(axis=1)
+        return limits
+
+    def _slack(self, slack: float | tuple[float, ...] | None) -> float:
+        """The room of a safe policy, inside: the smallest over the constraints."""
+        given = np.asarray(slack, float)
+        if given.shape not in ((), (self.interface.m,)) or not (given > 0.0).all():
+            raise InvalidOption(
+                f"slack must be a positive number, or one for each of the {self.interface.m} "
+                f"constraints, got {slack}."
+            )
+        return float((given / np.abs(self.interface.units.constraints.scale)).min())
+
+    def _rho(self, options: DualOptions) -> float:
+        """D4: the bound of the multipliers; from `slack` it is 2 H / slack, slack brought inside."""
+        if options.rho is not None:
+            return options.rho
+        return 2.0 * self.interface.H / self._slack(options.slack)
+
+    def _radii(self, now: Epoch, *, bernstein: bool = False) -> Radii:
+        """The radii of an epoch; anytime, its share of delta is ``delta / (k (k+1))``."""
+        f, o = self.interface, self.options
+        k = now.number
+        return radii(
+            f.S, f.A, f.H, f.m, now.last, o.delta if o.episodes is not None else o.delta / (k * (k + 1)),
+            bonus_scale=o.bonus_scale, threshold_scale=o.threshold_scale,
+            bernstein=bernstein, clip=o.clip_thresholds,
+        )  # fmt: skip
+
+    # Files
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to a file; `load` goes on as if nothing had happened."""
+        f, arrays = self.interface, self.arrays()
+        options = {}
+        for option in fields(self.options):
+            value = getattr(self.options, option.name)
+            if isinstance(value, np.ndarray):
+                arrays[f"option.{option.name}"] = value
+            else:
+                options[option.name] = "inf" if value == math.inf else value
+        about = {
+            "learner": self.name,
+            "interface": {
+                "states": f.S, "actions": f.A, "horizon": f.H, "constraints": f.m,
+                "start": f.start, "senses": f.units.senses, "ranges": f.units.ranges,
+            },
+            "options": options,
+        }  # fmt: skip
+        write_arrays(path, "learner", arrays, about)
+
+    @classmethod
+    def load(cls: type[L], path: str | Path) -> L:
+        """Read what `save` wrote; a damaged file is an `InvalidFile`."""
+        arrays, about = read_arrays(path, "learner")
+        try:
+            if about["learner"] != cls.name:
+                raise InvalidFile(f"a learner of the kind {about['learner']!r}, not {cls.name!r}")
+            arguments: dict[str, Any] = {**about["interface"], "action_mask": arrays["mask"]}
+            for name, value in about["options"].items():
+                arguments[name] = math.inf if value == "inf" else value
+            for name in [name for name in arrays if name.startswith("option.")]:
+                arguments[name.removeprefix("option.")] = arrays.pop(name)
+            learner = cls(**arguments)
+            learner.restore(arrays)
+        except (SafespotError, KeyError, TypeError, ValueError, AttributeError) as problem:
+            raise InvalidFile(
+                f"{path} does not describe a {cls.__name__} learner: {problem}"
+            ) from None
+        return learner
+
+    def arrays(self) -> dict[str, NDArray]:
+        """The state: what cannot be derived."""
+        arrays: dict[str, NDArray] = {name: getattr(self.state, name) for name in self._carried()}
+        arrays["mask"] = np.ascontiguousarray(self.interface.mask)
+        counts = self.statistics._asdict()
+        successors = counts.pop("successors")
+        arrays.update({f"statistics.{k}": v for k, v in counts.items()})
+        arrays.update({f"successors.{k}": v for k, v in successors._asdict().items()})
+        arrays.update({f"window.{k}": v for k, v in self.window._asdict().items() if k != "tree"})
+        return arrays
+
+    def restore(self, arrays: dict[str, NDArray]) -> None:
+        """Go on from where `arrays` were taken; this learner must have the same interface and options."""
+        parts: dict[str, dict[str, NDArray]] = {"statistics": {}, "successors": {}, "window": {}}
+        for name, array in arrays.items():
+            kind, _, field = name.partition(".")
+            if field:
+                parts[kind][field] = array.copy()
+        self.statistics = check_statistics(
+            self.statistics,
+            Statistics(**parts["statistics"], successors=Successors(**parts["successors"])),
+        )
+        self.window = check_window(self.window, Window(**parts["window"], tree=self.window.tree))
+        rebuild_tree(self.window)
+        carried = {name: arrays[name] for name in self._carried()}
+        finished, lam = carried["finished"], carried["lam"]
+        if (
+            any(
+                array.shape != getattr(self.state, name).shape
+                or array.dtype != getattr(self.state, name).dtype
+                for name, array in carried.items()
+            )
+            or finished[0] != self.statistics.starts.sum()
+            or not ((lam >= 0.0) & (lam <= self.rho)).all()
+            or not self._plausible(carried)
+        ):
+            raise InvalidFile("policy, multipliers or the number of episodes contradict the rest")
+        for name, array in carried.items():
+            getattr(self.state, name)[:] = array
+        self._derive()
+
+    @abstractmethod
+    def _carried(self) -> tuple[str, ...]:
+        """The fields of the state that are written to files; "lam" and "finished" are among them."""
+
+    @abstractmethod
+    def _plausible(self, carried: dict[str, NDArray]) -> bool:
+        """Whether what a file holds of the state can be this learner's."""
+
+    @abstractmethod
+    def _derive(self) -> None:
+        """All that follows from options, state and counts."""
+
+
+class Epoch(NamedTuple):
+    """A stretch of episodes with the same step sizes; one for all where T is known."""
+
+    number: int  # k, from 1
+    length: int  # T_k
+    last: int  # its last episode
+
+
+def epoch(episode: int, episodes: int | None) -> Epoch:
+    """The epoch of an episode: T where it is known, else lengths of 1024 * 2^(k-1)."""
+    if episodes is not None:
+        return Epoch(1, episodes, episodes)
+    number, length, last = 1, FIRST_EPOCH, FIRST_EPOCH
+    while episode > last:
+        number, length = number + 1, 2 * length
+        last += length
+    return Epoch(number, length, last)

@@ -1,0 +1,60 @@
+"""OptCMDP-bonus (Efroni, Mannor, Pirotta 2020, "Exploration-exploitation in constrained MDPs").
+
+`OptCMDP` with the empirical transitions, whose error a bonus on every payoff pays for:
+
+    pi_t = argmax V_r(pi, p_hat)   subject to   V_{g_i}(pi, p_hat) >= alpha_i,
+    v_bar = min(v_hat + c sqrt(L_r / n), 1) + (H - h) tv(n),
+
+with tv a bound on the total variation between p_hat and p, at most 1, and H - h the steps after this one (1-based h).
+
+Guarantee with known thresholds: strong regret and violation of order sqrt(T), by a factor sqrt(S) weaker than
+`OptCMDP`.
+
+Deviations.
+1. Radii as D3, with `bonus_scale`: `plausible.empirical_variation`. A pair without data gets all that remains and leads
+   nowhere.
+2. to 4. as in `OptCMDP` (`replan`, the first policy, no feasible plan).
+5. A learned start distribution (D5) is the counted one; the limits give way by ``H tv(t-1)``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..plausible import (
+    Models,
+    best_plan,
+    counts,
+    empirical,
+    empirical_variation,
+    means,
+    signal_radius,
+    start_intervals,
+)
+from .options import PlannerOptions
+from .planner import Planner, start_variation, steps_after
+
+
+class OptCMDPBonus(Planner):
+    """The optimistic program on the empirical model, with bonuses."""
+
+    name = "opt-cmdp-bonus"
+    options_type = PlannerOptions
+    options: PlannerOptions
+
+    def plan(self) -> dict[str, NDArray]:
+        """Solve the program with bonuses."""
+        f, radii, statistics = self.interface, self.rates.radii, self.statistics
+        n, counted = statistics.n, counts(statistics)
+        drift = steps_after(f.H) * empirical_variation(radii, n, counted)
+        p_hat = empirical(n, counted)
+        models = Models(
+            np.minimum(means(statistics) + signal_radius(radii, n), 1.0) + drift,
+            p_hat,
+            p_hat,
+            *start_intervals(radii, f.start, statistics.starts, exact=True),
+            np.array(f.mask.reshape(n.shape)),
+        )
+        plan = best_plan(models, self.limits - f.H * start_variation(self))
+        return {"pi": plan.policy, "lam": plan.multipliers}

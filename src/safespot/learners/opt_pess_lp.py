@@ -1,0 +1,69 @@
+"""OptPess-LP (Liu, Zhou, Kalathil, Kumar, Tian 2021, "Learning policies with zero or bounded constraint violation").
+
+`DOPE` planned on the empirical transitions:
+
+    pi_t = argmax V_{r_up}(pi, p_hat)   subject to   V_{g_low,i}(pi, p_hat) >= alpha_i,
+    beta  = c sqrt(L_r / n),  tv = a bound on the total variation between p_hat and p,  phi = beta + (H - h) tv,
+    g_low = max(g_hat - beta, 0) - (H - h) tv,
+    r_up  = min(r_hat + beta, 1) + (H - h) tv + (2 H / slack) phi,
+
+and the safe baseline as long as that has no solution. The constants are those of `DOPE`, for the same reasons.
+
+Guarantee with known thresholds (or the pessimistic stance): no violation in any episode, with probability 1 -
+delta; regret of order sqrt(T), by a factor sqrt(S) weaker than `DOPE`'s.
+
+Deviations.
+1. The constants above, derived as D3 is. A pair without data leads nowhere, with all that remains as its error.
+2. `replan` as in `OptCMDP`.
+3. A learned start distribution (D5) is the counted one; the limits are tightened by ``H tv(t-1)``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import Policy
+from ..plausible import (
+    Models,
+    best_plan,
+    counts,
+    empirical,
+    empirical_variation,
+    means,
+    signal_radius,
+    start_intervals,
+)
+from .options import BaselineOptions
+from .planner import Planner, start_variation, steps_after
+
+
+class OptPessLP(Planner):
+    """`DOPE` on the empirical model: pessimistic about constraints; the baseline until a plan is safe."""
+
+    name = "opt-pess-lp"
+    options_type = BaselineOptions
+    options: BaselineOptions
+
+    def _derive(self) -> None:
+        self.price = 2.0 * self.interface.H / self._slack(self.options.slack)
+        super()._derive()
+
+    def first_policy(self) -> Policy:
+        """The baseline."""
+        return self._given_policy("baseline", self.options.baseline)
+
+    def plan(self) -> dict[str, NDArray]:
+        """Solve the pessimistic program."""
+        f, radii, statistics = self.interface, self.rates.radii, self.statistics
+        n, counted = statistics.n, counts(statistics)
+        beta, v_hat, p_hat = signal_radius(radii, n), means(statistics), empirical(n, counted)
+        drift = steps_after(f.H) * empirical_variation(radii, n, counted)
+        payoffs = np.maximum(v_hat - beta, 0.0) - drift
+        payoffs[0] = np.minimum(v_hat[0] + beta, 1.0) + drift + self.price * (beta + drift)
+        start = start_intervals(radii, f.start, statistics.starts, exact=True)
+        models = Models(payoffs, p_hat, p_hat, *start, np.array(f.mask.reshape(n.shape)))
+        plan = best_plan(models, self.limits + f.H * start_variation(self))
+        if not plan.feasible:
+            return {"pi": np.array(self.first_policy()), "lam": np.zeros(f.m)}
+        return {"pi": plan.policy, "lam": plan.multipliers}

@@ -1,0 +1,205 @@
+"""Learners that make a plan, play it for a while, and make the next one.
+
+    while episodes remain:
+        play the plan and count what is seen          compiled, in `training`
+        where the counts have grown enough: plan      in Python
+
+A plan is due after every episode, or once the visits of some pair have doubled, or never. It uses everything seen so
+far; before the first one the policy is uniform, or a baseline. A plan is made in full before anything changes, so that
+an interrupted one can be made again.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..arrays import SUM_TOLERANCE, Episode, Float, Int, Policy, as_policy
+from ..compilation import inner, kernel
+from ..errors import InvalidModel, InvalidOption
+from ..estimators import Statistics, Window, add_to_window, add_visit
+from ..optimism import Radii, threshold_bounds
+from ..plausible import (
+    Models,
+    counts,
+    empirical_variation,
+    intervals,
+    means,
+    signal_radius,
+    start_intervals,
+)
+from .interface import Inside
+from .learner import Learner, epoch
+from .options import REPLAN
+
+
+class Rates(NamedTuple):
+    """What counting needs in one epoch."""
+
+    radii: Radii
+    learned: bool  # whether the thresholds are learned
+    replan: int  # 0: never; else the factor by which a count grows until the next plan
+
+
+class State(NamedTuple):
+    """What episodes and plans change, beside the statistics and the window."""
+
+    pi: Policy  # [H, S, A]
+    lam: Float  # [m]
+    lower: Float  # [m]: threshold bounds from the finished episodes, derived from the window
+    upper: Float  # [m]
+    finished: Int  # [1]: episodes
+    planned: Int  # [H, S*A]: the visits at the last plan
+    due: Int  # [1]: whether a plan is due
+    logits: Float  # [H, S, A], where a plan begins with those of the last one; else empty
+
+
+class Planner(Learner):
+    """A learner with a `plan`."""
+
+    state: State
+    rates: Rates
+    replan = "always"  # when a plan is due, unless an option says
+    bernstein = True  # which of the two transition radii its bonus may take
+
+    def __init__(self, *interface: Any, **options: Any) -> None:
+        super().__init__(*interface, **options)
+        f = self.interface
+        self.state = State(
+            pi=np.array(self.first_policy()),
+            lam=np.zeros(f.m),
+            lower=np.zeros(f.m),
+            upper=np.full(f.m, float(f.H)),
+            finished=np.zeros(1, np.int64),
+            planned=np.zeros((f.H, f.S * f.A), np.int64),
+            due=np.zeros(1, np.int64),
+            logits=np.zeros((0, 0, 0)),
+        )
+        limits = self._known_limits()
+        if limits is not None:
+            self.state.lower[:] = self.state.upper[:] = limits
+        self._derive()
+
+    @abstractmethod
+    def plan(self) -> dict[str, NDArray]:
+        """The fields of the state that the next plan replaces: `pi`, mostly `lam`; changes nothing."""
+
+    def first_policy(self) -> Policy:
+        """What is played before the first plan: all admissible actions alike."""
+        mask = self.interface.mask
+        uniform: Policy = mask / mask.sum(axis=2, keepdims=True)
+        return uniform
+
+    def begin_epoch(self) -> dict[str, NDArray]:
+        """The fields of the state that begin anew with an epoch (anytime use)."""
+        return {}
+
+    def _given_policy(self, name: str, policy: ArrayLike) -> Policy:
+        """A policy among the options, checked."""
+        f = self.interface
+        try:
+            return as_policy(policy, (f.H, f.S, f.A), f.mask)
+        except InvalidModel as problem:
+            raise InvalidOption(f"{name}: {problem}") from None
+
+    def observe(self, episode: Episode) -> None:
+        """Learn from the episode that was played; an invalid one changes nothing."""
+        inside = self.interface.inside(episode)
+        self.make_room()
+        count_episode(self.rates, self.state, self.statistics, self.window, inside)
+        self.settle()
+
+    def settle(self) -> None:
+        """Begin the next epoch where one has just ended, and make the plan that is due."""
+        if self.options.episodes is None and self.episode > self.epoch.last:
+            due = np.array([int(self.rates.replan > 0)])
+            self.state = self.state._replace(**self.begin_epoch(), due=due)
+            self._derive()
+        if self.state.due[0]:
+            self.state = self.state._replace(
+                **self.plan(), planned=self.statistics.n.copy(), due=np.zeros(1, np.int64)
+            )
+
+    def _derive(self) -> None:
+        """All that follows from options and counts."""
+        now = epoch(self.episode, self.options.episodes)
+        self.rates = Rates(
+            radii=self._radii(now, bernstein=self.bernstein),
+            learned=self.options.thresholds is None,
+            replan=REPLAN[getattr(self.options, "replan", self.replan)],
+        )
+        if self.rates.learned:
+            threshold_bounds(self.rates.radii, self.window, self.state.lower, self.state.upper)
+        self.epoch = now
+
+    def _carried(self) -> tuple[str, ...]:
+        return "pi", "lam", "finished", "planned", "logits"
+
+    def _plausible(self, carried: dict[str, NDArray]) -> bool:
+        pi, planned, logits = carried["pi"], carried["planned"], carried["logits"]
+        return bool(
+            (pi >= 0.0).all()
+            and (np.abs(pi.sum(axis=2) - 1.0) <= SUM_TOLERANCE).all()
+            and (pi[~self.interface.mask] == 0.0).all()
+            and ((planned >= 0) & (planned <= self.statistics.n)).all()
+            and not np.isnan(logits).any()
+            and not (logits > 0.0).any()
+        )
+
+
+def optimistic_models(learner: Planner) -> Models:
+    """All plausible transitions, with every signal as large as it may be: ``min(v_hat + c sqrt(L_r / n), 1)``."""
+    f, radii, statistics = learner.interface, learner.rates.radii, learner.statistics
+    n = statistics.n
+    return Models(
+        np.minimum(means(statistics) + signal_radius(radii, n), 1.0),
+        *intervals(radii, n, counts(statistics)),
+        *start_intervals(radii, f.start, statistics.starts),
+        np.array(f.mask.reshape(n.shape)),
+    )
+
+
+def steps_after(H: int) -> Float:
+    """``[H, 1]``: how many steps follow each one."""
+    return np.arange(H - 1.0, -1.0, -1.0)[:, None]
+
+
+def start_variation(learner: Planner) -> float:
+    """How far the counted start distribution can be from the true one; 0 where the start is known."""
+    if learner.interface.start is not None:
+        return 0.0
+    starts = learner.statistics.starts
+    n, counted = starts.sum()[None], starts[None].astype(float)
+    return float(empirical_variation(learner.rates.radii, n, counted)[0])
+
+
+@inner
+def count_step(
+    rates: Rates, state: State, statistics: Statistics, window: Window, episode: Inside
+) -> bool:
+    """The episode that was played joins the data; whether a plan is due."""
+    statistics.starts[episode.states[0]] += 1
+    for h in range(episode.pairs.shape[0]):
+        s, pair = episode.states[h], episode.pairs[h]
+        reward, constraints = episode.rewards[h], episode.constraints[h]
+        add_visit(statistics, h, s, pair, episode.states[h + 1], reward, constraints)
+        if rates.replan > 0 and statistics.n[h, pair] >= max(
+            1, rates.replan * state.planned[h, pair]
+        ):
+            state.due[0] = 1
+    state.finished[0] += 1
+    if rates.learned:
+        add_to_window(window, episode.pairs, episode.thresholds)
+        threshold_bounds(rates.radii, window, state.lower, state.upper)
+    return bool(state.due[0] > 0)
+
+
+@kernel
+def count_episode(
+    rates: Rates, state: State, statistics: Statistics, window: Window, episode: Inside
+) -> None:
+    """`count_step` for one observed episode."""
+    count_step(rates, state, statistics, window, episode)
