@@ -62,7 +62,8 @@ def test_the_wheel_installs_and_works_alone(tmp_path: Path) -> None:
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, project)
     ignore = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "src", project / "src", ignore=ignore)
+    for name in ("src", "benchmarks"):
+        shutil.copytree(ROOT / name, project / name, ignore=ignore)
     quiet: dict[str, Any] = {"check": True, "capture_output": True, "timeout": 300}
     build: list[Any] = [
         sys.executable,
@@ -99,7 +100,9 @@ print(json.dumps([ss.__file__, ss.__version__, metadata["Version"], ss.solve(mac
     assert value == pytest.approx(11, abs=1e-8)
     assert (target / "safespot" / "py.typed").exists()
     installed = {p.relative_to(target) for p in (target / "safespot").rglob("*.py")}
-    assert installed == {p.relative_to(SOURCE.parent) for p in SOURCE.rglob("*.py")}
+    sources = {p.relative_to(SOURCE.parent) for p in SOURCE.rglob("*.py")}
+    benches = {"safespot" / p.relative_to(ROOT) for p in (ROOT / "benchmarks").rglob("*.py")}
+    assert installed == sources | benches
 
 
 def test_the_installed_metadata_ask_for_what_is_imported() -> None:
