@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..arrays import Bool, Float, Int, Policy
-from ..compilation import inner
+from ..compilation import inner, lean
 from ..estimators import Statistics, Successors, Window, add_to_window, add_visit
 from ..optimism import Radii, refresh_pair, threshold_bounds, transition_radius
 from ..planning import clear, evaluate_states, forget, hand_over, start_gap
@@ -105,7 +105,7 @@ def spot_step(
     return moved
 
 
-@inner
+@lean
 def sweep_steps(eta: float, state: State, successors: Successors) -> bool:
     """Lines 3 to 6 for a small problem, all states of a step at once; returns whether the policy has moved.
 
@@ -131,7 +131,7 @@ def sweep_steps(eta: float, state: State, successors: Successors) -> bool:
     return bool(first < last)
 
 
-@inner
+@lean
 def sweep_states(eta: float, state: State, statistics: Statistics) -> bool:
     """Lines 3 to 6 for a large problem, a few neighbouring states at once, so that they stay in the cache.
 
