@@ -6,7 +6,7 @@ BIN := .venv/bin
 
 # A chemotherapy whose tolerance nobody knows, under three stances, and under the limit known.
 demo: .venv/ready
-	$(BIN)/safespot run dosing --stance pessimistic --stance 0.5 --stance optimistic --episodes 30k --seeds 8 \
+	$(BIN)/safespot run dosing --stance pessimistic --stance 0.5 --stance optimistic --episodes 20k --seeds 8 \
 	  --learner-option policy_step=0.001 --learner-option dual_step=0.005 --out results/demo
 
 test: check

@@ -191,7 +191,7 @@ def _certified(found: Sequence[Certificate]) -> str:
         missing = median(float(one.shortfall.max()) for one in unknown)
         more = median(float(one.more.max()) for one in unknown)
         after = "more episodes like these would not decide it" if math.isinf(more) else (
-            f"about {number(more, 2)} more episodes would decide it"
+            f"about {float(f'{more:.1e}'):,.0f} more episodes would decide it"
         )  # fmt: skip
         parts.append(
             f"not decided{of.format(len(unknown))} ({number(missing)} is missing; {after})"
