@@ -131,7 +131,7 @@ def sweep_steps(eta: float, state: State, successors: Successors) -> bool:
     return bool(first < last)
 
 
-@lean
+@inner
 def sweep_states(eta: float, state: State, statistics: Statistics) -> bool:
     """Lines 3 to 6 for a large problem, a few neighbouring states at once, so that they stay in the cache.
 
@@ -159,13 +159,35 @@ def sweep_states(eta: float, state: State, statistics: Statistics) -> bool:
                 j += 1
             if first == last:
                 j += 1
-            elif evaluate_states(
-                statistics.successors, state.lack, state.weight, pi[h], state.lam, h, first, last,
-                w.G, w.D, w.Q[0], w.G_now,
+            elif move_states(
+                eta, statistics.successors, state.lack, state.weight, logits[h], pi[h], state.lam,
+                h, first, last, w,
             ):  # fmt: skip
-                mirror_ascent(logits[h], pi[h], w.Q[0], eta, A, first, last, w.softmax)
                 moved = True
         if h < H - 1:
             forget(w.G, statistics.met[h + 1], statistics.how_many[h + 1])
         most = hand_over(w.G_now, w.G, statistics.met[h], statistics.how_many[h])
     return moved
+
+
+@lean
+def move_states(
+    eta: float,
+    successors: Successors,
+    lack: Float,
+    weight: Float,
+    logits: Float,
+    pi: Float,
+    lam: Float,
+    h: int,
+    first: int,
+    last: int,
+    w: Scratch,
+) -> bool:
+    """Evaluate states from `first` up to `last` at step h, and move their policy; whether anything moved."""
+    below = evaluate_states(
+        successors, lack, weight, pi, lam, h, first, last, w.G, w.D, w.Q[0], w.G_now
+    )
+    if below:
+        mirror_ascent(logits, pi, w.Q[0], eta, pi.shape[0] // w.G.shape[1], first, last, w.softmax)
+    return below
