@@ -13,6 +13,7 @@ import numpy as np
 import safespot as ss
 from safespot.trials import _from_problem, sequence, statements
 
+from .drawing import log_log
 from .processes import ROOT
 
 FIGURE = ROOT / "docs" / "figures" / "certificates.svg"
@@ -79,27 +80,9 @@ def measure_stops(room: float) -> tuple[str, ...]:
 
 
 def draw(widths: Widths) -> None:
-    """Width against episodes; both axes logarithmic."""
-    import matplotlib as mpl
-
-    mpl.use("svg")
-    import matplotlib.pyplot as plt
-
-    # Text as text keeps the file small; a fixed salt and no date keep it the same.
-    style: Any = {"svg.fonttype": "none", "svg.hashsalt": "certificates", "font.size": 10}
-    with mpl.rc_context(style):
-        figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
-        for name, of in widths.items():
-            axes.plot(LOOKS, of, marker="o", markersize=3, label=name, linewidth=1.6)
-        axes.set(
-            xscale="log", yscale="log", xlabel="episodes", ylabel="width of the value's bounds"
-        )
-        axes.grid(which="major", color="0.9")
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False, loc="lower left")
-        FIGURE.parent.mkdir(exist_ok=True)
-        figure.savefig(FIGURE, metadata={"Date": None})
-        plt.close(figure)
+    """Width against episodes."""
+    curves = {name: (LOOKS, of) for name, of in widths.items()}
+    log_log(FIGURE, curves, "width of the value's bounds", height=3.6, marker="o")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import resource
 import subprocess
 import sys
@@ -21,7 +20,9 @@ import numpy as np
 
 import safespot as ss
 
+from .drawing import log_log
 from .processes import ROOT, environment
+from .record import write_between
 
 RESULTS = Path(__file__).with_name("icu_sepsis.json")
 PAGE = ROOT / "docs" / "problems.md"
@@ -112,43 +113,17 @@ def write_table(results: dict[str, Any]) -> None:
             + f"| {result['threshold'][-1]:.3f} | {result['milliseconds']:.1f} ms "
             + f"| {result['megabytes']:.0f} MB |"
         )
-    begin, end = "<!-- icu-sepsis:begin -->\n", "<!-- icu-sepsis:end -->"
-    table = "\n".join(lines)
-    page, found = re.subn(
-        f"({begin}).*?({end})",
-        lambda marks: f"{marks[1]}{table}\n{marks[2]}",
-        PAGE.read_text(),
-        flags=re.DOTALL,
-    )
-    if found != 1:
-        raise SystemExit(f"{PAGE} needs the marks {begin.strip()} and {end} once, in this order.")
-    PAGE.write_text(page)
+    write_between(PAGE, "icu-sepsis", "\n".join(lines))
 
 
 def draw(results: dict[str, Any]) -> None:
-    """The mean violation of an episode so far, against the episodes; both axes logarithmic."""
-    import matplotlib as mpl
-
-    mpl.use("svg")
-    import matplotlib.pyplot as plt
-
-    # Text as text keeps the file small; a fixed salt and no date keep it the same.
-    style: Any = {"svg.fonttype": "none", "svg.hashsalt": "icu-sepsis", "font.size": 10}
-    with mpl.rc_context(style):
-        figure, axes = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
-        for name, result in results.items():
-            mean = np.array(result["violation"])
-            mean[mean <= 0.0] = np.nan
-            axes.plot(result["episodes"], mean, label=name, linewidth=1.6)
-        axes.set(
-            xscale="log", yscale="log", xlabel="episodes", ylabel="mean violation of an episode"
-        )
-        axes.grid(which="major", color="0.9")
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False, loc="lower left")
-        FIGURE.parent.mkdir(exist_ok=True)
-        figure.savefig(FIGURE, metadata={"Date": None})
-        plt.close(figure)
+    """The mean violation of an episode so far, against the episodes."""
+    curves = {}
+    for name, result in results.items():
+        mean = np.array(result["violation"])
+        mean[mean <= 0.0] = np.nan
+        curves[name] = result["episodes"], mean
+    log_log(FIGURE, curves, "mean violation of an episode", height=4.0)
 
 
 if __name__ == "__main__":

@@ -46,6 +46,10 @@ class Row:
         """How many times less than the other side."""
         return None if self.versus is None else self.versus / self.measured
 
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self) | {"ratio": self.ratio}
+
 
 @dataclass(frozen=True)
 class Benchmark:
@@ -82,19 +86,24 @@ def keep(section: str, rows: Sequence[Row], *, full: bool) -> None:
     results[section] = {
         "machine": machine(),
         "date": date.today().isoformat(),
-        "rows": [asdict(row) | {"ratio": row.ratio} for row in rows],
+        "rows": [row.as_dict() for row in rows],
     }
     RESULTS.write_text(json.dumps(results, indent=2, ensure_ascii=False) + "\n")
-    begin, end = f"<!-- {section}:begin -->\n", f"<!-- {section}:end -->"
-    page, found = re.subn(
+    write_between(PAGE, section, _table(rows, results[section]))
+
+
+def write_between(page: Path, name: str, text: str) -> None:
+    """Replace what stands between the marks of that name on a page."""
+    begin, end = f"<!-- {name}:begin -->\n", f"<!-- {name}:end -->"
+    written, found = re.subn(
         f"({begin}).*?({end})",
-        lambda marks: f"{marks[1]}{_table(rows, results[section])}\n{marks[2]}",
-        PAGE.read_text(),
+        lambda marks: f"{marks[1]}{text}\n{marks[2]}",
+        page.read_text(),
         flags=re.DOTALL,
     )
     if found != 1:
-        raise SystemExit(f"{PAGE} needs the marks {begin.strip()} and {end} once, in this order.")
-    PAGE.write_text(page)
+        raise SystemExit(f"{page} needs the marks {begin.strip()} and {end} once, in this order.")
+    page.write_text(written)
 
 
 def machine() -> dict[str, Any]:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import safespot as ss
-from safespot import compilation, training
+from safespot import compilation, loops
 from tests.test_training import CASES
 from tests.trails import example, spot
 
@@ -117,7 +117,7 @@ def test_where_nothing_can_be_written_to_kernels_are_compiled_every_time(tmp_pat
 def test_kernels_release_the_lock_and_keep_to_the_rules_of_numbers() -> None:
     from safespot import estimators, metrics, oracle, signals, simulation
 
-    kernels = [training.learn_chunk, estimators.rebuild_tree, metrics.accumulate, oracle.best_plan]
+    kernels = [loops.learn_chunk, estimators.rebuild_tree, metrics.accumulate, oracle.best_plan]
     kernels += [signals.beta_cdf, simulation.play_kernel]
     for kernel in kernels:
         options = kernel.targetoptions  # type: ignore[attr-defined]
@@ -133,7 +133,7 @@ def test_one_compiled_loop_serves_every_problem_and_learner() -> None:
     for problem, options in CASES.values():
         made = example(**problem)
         ss.learn(made, spot(made, 20, **options))
-    assert len(training.learn_chunk.signatures) == 1  # type: ignore[attr-defined]
+    assert len(loops.learn_chunk.signatures) == 1  # type: ignore[attr-defined]
 
 
 def test_a_division_by_zero_is_not_an_error_in_a_kernel() -> None:

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.extended import extended_program
 
 import safespot as ss
-from safespot import training
+from safespot import loops, training
 from safespot.experiments.spec import as_spec
 from safespot.experiments.work import make_learner, perform
 from tests import twins
@@ -204,13 +204,11 @@ def test_every_learner_runs_in_a_sweep_with_known_thresholds(name: str) -> None:
     np.testing.assert_allclose(outcome.columns["threshold_0"], limits[0])
 
 
-@pytest.mark.skipif(
-    not hasattr(training.count_chunk, "signatures"), reason="kernels are not compiled"
-)
+@pytest.mark.skipif(not hasattr(loops.count_chunk, "signatures"), reason="kernels are not compiled")
 def test_one_compiled_loop_serves_every_learner_that_plans() -> None:
     for name in ss.learners.names():
         ss.learn(tiny(), make_learner(run_spec(name, 20)))
-    assert len(training.count_chunk.signatures) == 1  # type: ignore[attr-defined]
+    assert len(loops.count_chunk.signatures) == 1  # type: ignore[attr-defined]
 
 
 # --- What they are known for

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import safespot as ss
-from safespot import estimators, training
+from safespot import estimators, loops, training
 from safespot.learners import learner as learner_module
 from safespot.learners import spot as spot_module
 from tests.contract import readings
@@ -724,7 +724,7 @@ def test_other_things_than_a_problem_and_a_learner_are_refused(swap: str) -> Non
 @pytest.fixture(params=["before", "after", "between"])
 def interrupted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """Ctrl-C in the third chunk: before its compiled episodes, after them, or once all is done."""
-    compiled, finished = training.learn_chunk, training._show
+    compiled, finished = loops.learn_chunk, training._show
     calls = [0]
 
     def around(chunk: Callable[..., Any], before: bool) -> Callable[..., Any]:

@@ -8,13 +8,11 @@ Ctrl-C.
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import sys
 import tomllib
 from collections.abc import Sequence
-from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,12 +31,8 @@ from .errors import (
 if TYPE_CHECKING:
     from .cmdp import CMDP
     from .experiments import Swept
-    from .experiments.summary import Estimate
-    from .report.findings import Line, Study
-    from .report.words import Cell
 
 WRONG_INPUT = (InvalidFile, InvalidModel, InvalidOption, UnknownName)
-SUFFIXES = (".npz", ".safetensors", ".toml")
 STOPPED = 130
 
 app = typer.Typer(
@@ -113,7 +107,7 @@ def options(
 ) -> None:
     """What comes before the subcommand."""
     if debug:
-        os.environ["SAFESPOT_DEBUG"] = "1"  # workers see it too
+        os.environ["SAFESPOT_DEBUG"] = "1"
 
 
 @app.command("problems")
@@ -131,11 +125,15 @@ def problems_command(
       safespot problems random -o states=5 -o seed=3
     """
     if name is None:
-        rows = [_listed(each) for each in _problem_names()]
+        from . import problems
+
+        rows = [_listed(each) for each in problems.names()]
         if as_json:
             _print_json(rows)
         else:
-            _print_table(
+            from .report.terminal import print_table
+
+            print_table(
                 ["problem", "S", "A", "H", "m", "what it is"],
                 [[r["name"], *(r.get(k, "-") for k in "SAHm"), r["meaning"]] for r in rows],
             )
@@ -268,10 +266,7 @@ def run(
     """
     from . import problems
 
-    if problem not in problems.names():
-        raise UnknownName(
-            f"there is no problem {problem!r}; there are {', '.join(problems.names())}."
-        )
+    problems.describe(problem)  # a name that does not exist is told before anything is made
     shared = {
         "rho": "slater",
         "bonus_scale": bonus_scale,
@@ -385,7 +380,7 @@ def bench(
         _print_json(
             {
                 "machine": benchmarks.machine(),
-                "rows": [asdict(row) | {"ratio": row.ratio} for row in rows],
+                "rows": [row.as_dict() for row in rows],
             }
         )
     else:
@@ -430,23 +425,17 @@ def _parsed(options: Sequence[str] | None) -> dict[str, Any]:
 
 def _cmdp(target: str, options: dict[str, Any]) -> CMDP:
     from . import problems
-    from .reading import read_cmdp
+    from .reading import READERS, read_cmdp
 
     if target in problems.names():
         return problems.make(target, **options).cmdp
-    if Path(target).suffix in SUFFIXES or Path(target).exists():
+    if Path(target).suffix in READERS or Path(target).exists():
         if options:
             raise InvalidOption("options belong to ready problems; a file has none.")
         return read_cmdp(target)
     raise UnknownName(
         f"{target!r} is neither a ready problem ({', '.join(problems.names())}) nor a file."
     )
-
-
-def _problem_names() -> list[str]:
-    from . import problems
-
-    return problems.names()
 
 
 # What a command does
@@ -478,7 +467,7 @@ def _page(swept: Swept) -> Path | None:
 
 
 def _tell(swept: Swept, page: Path | None, as_json: bool) -> None:
-    from .report import findings
+    from .report import findings, terminal
 
     studies = findings.read(swept.store) if swept.finished else []
     if as_json:
@@ -488,12 +477,12 @@ def _tell(swept: Swept, page: Path | None, as_json: bool) -> None:
                 "report": None if page is None else str(page),
                 "finished": len(swept.finished),
                 "failed": swept.failed,
-                "studies": [_study(study) for study in studies],
+                "studies": [terminal.as_dict(study) for study in studies],
             }
         )
         return
     for study in studies:
-        _print_study(study)
+        terminal.print_study(study)
     for name, why in swept.failed.items():
         print(f"safespot: {name} failed: {why}", file=sys.stderr)
     print(f"results: {swept.store.path}")
@@ -530,82 +519,6 @@ def _print_limits(limits: Sequence[dict[str, Any]]) -> None:
             f"limit {i}: {limit['value']:.6g} {limit['sense']} {limit['limit']:.6g}, "
             f"multiplier {limit['multiplier']:.4g}"
         )
-
-
-def _print_study(study: Study) -> None:
-    """What was run, the small table of it, and what it says."""
-    from .report import words
-
-    print(words.what(study))
-    print()
-    heads = [f"{cell.text}\n{cell.note}" for cell in words.head(study)]
-    _print_table(heads, [[_cell(cell) for cell in row] for row in words.rows(study)])
-    print()
-    for sentence in words.verdict(study):
-        print(sentence)
-    if certified := words.certificates(study):
-        print("\nMay the last policy be deployed? What the learners' own data prove:")
-        print("\n".join(f"  {sentence}" for sentence in certified))
-    print()
-
-
-def _cell(cell: Cell) -> str:
-    return cell.text + {True: " kept", False: " broken", None: ""}[cell.kept]
-
-
-def _study(study: Study) -> dict[str, Any]:
-    """The numbers of the small table."""
-    return {
-        "problem": study.name,
-        "episodes": study.episodes,
-        "optimum": _number(study.optimum(study.episodes)),
-        "limits": [
-            {"sense": sense, "limit": float(limit)}
-            for sense, limit in zip(study.senses, study.limits(study.episodes), strict=True)
-        ],
-        "lines": [
-            {
-                "name": line.name,
-                "seeds": list(line.group.seeds),
-                "reward": _estimate(line.late("value")),
-                "constraints": [_estimate(line.late(f"constraint_{i}")) for i in range(study.m)],
-                "kept": study.kept(line),
-                "certificates": [about.get("certificate") for about in line.abouts],
-                "violation_early": _estimate(line.rate("strong_violation", late=False)),
-                "violation_late": _estimate(line.rate("strong_violation", late=True)),
-                "threshold_lower": [_end(line, f"threshold_lower_{i}") for i in range(study.m)],
-                "threshold_upper": [_end(line, f"threshold_upper_{i}") for i in range(study.m)],
-            }
-            for line in study.lines
-        ],
-    }
-
-
-def _estimate(found: Estimate) -> dict[str, Any]:
-    return {k: _number(v) for k, v in asdict(found).items()}
-
-
-def _end(line: Line, column: str) -> float | None:
-    return _number(float(line.columns[column][:, -1].mean()))
-
-
-def _number(value: float) -> float | None:
-    """JSON has no NaN."""
-    return None if math.isnan(value) else value
-
-
-def _print_table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for i, head in enumerate(heads):
-        numbers = all(re.fullmatch(r"[-−+.,e0-9]+|-|–", str(row[i])) for row in rows)
-        table.add_column(head, justify="right" if numbers else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(str(cell) for cell in row))
-    # Nobody watches a pipe: there a line may be as long as it is.
-    Console(width=None if sys.stdout.isatty() else 200, highlight=False, markup=False).print(table)
 
 
 def _print_json(answer: Any) -> None:

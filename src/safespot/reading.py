@@ -30,15 +30,14 @@ COUNTS = ("horizon",)
 def read_cmdp(path: str | Path) -> CMDP:
     """The CMDP in a file, by the ending of its name."""
     path = Path(path)
-    readers = {".npz": _npz, ".safetensors": _safetensors, ".toml": _toml}
-    if path.suffix not in readers:
-        raise InvalidFile(f"{path}: expected a name that ends in {', '.join(sorted(readers))}.")
+    if path.suffix not in READERS:
+        raise InvalidFile(f"{path}: expected a name that ends in {', '.join(sorted(READERS))}.")
     if not path.is_file():
         raise InvalidFile(f"there is no file {path}.")
     if path.suffix == ".safetensors" and _is_ours(path):
         return CMDP.load(path)
     try:
-        content = readers[path.suffix](path)
+        content = READERS[path.suffix](path)
     except (
         OSError,
         ValueError,
@@ -71,6 +70,9 @@ def _safetensors(path: Path) -> Mapping[str, Any]:
 
 def _toml(path: Path) -> Mapping[str, Any]:
     return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+READERS = {".npz": _npz, ".safetensors": _safetensors, ".toml": _toml}  # by the ending
 
 
 def _arguments(content: Mapping[str, Any], path: Path) -> dict[str, Any]:

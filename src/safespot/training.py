@@ -6,9 +6,8 @@
         learner's step         -> the next policy
 
 It calls the kernels that `play` and the learner's `observe` call, with the same random numbers, so it gives the same
-bits as a loop of these two written by hand. Between chunks there is time for progress, Ctrl-C and recording, and for
-the plans of learners that make them: there are two loops, one in which every episode ends with a step of SPOT and
-one that only counts until the next plan is due.
+bits as a loop of these two written by hand. Between chunks (`loops`) there is time for progress, Ctrl-C and
+recording, and for the plans of learners that make them.
 """
 
 from __future__ import annotations
@@ -16,45 +15,29 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import Float, Int, as_count, frozen
-from .cmdp import Model
-from .compilation import inner, lean
+from .arrays import as_count, frozen
 from .errors import InvalidOption
-from .estimators import Statistics, Window, has_room
-from .learners.interface import Inside
 from .learners.learner import Learner
-from .learners.planner import Rates as CountRates
-from .learners.planner import State as CountState
-from .learners.planner import count_step
 from .learners.spot import Spot
-from .learners.step import Rates, State, spot_step
+from .loops import Played, Truth, count_chunk, learn_chunk
 from .metrics import (
     ACCUMULATED,
     RECORDED,
     Optima,
-    Record,
     Run,
-    Tracker,
     empty_record,
     empty_tracker,
     grid,
-    track,
-    write_row,
 )
-from .oracle import forward_values
 from .signals import Problem
 from .simulation import (
-    Laws,
-    Noise,
     as_laws,
     draw_noise,
     empty_noise,
-    play_kernel,
     set_stream_states,
     stream_states,
     streams_at,
@@ -62,28 +45,6 @@ from .simulation import (
 
 CHUNK_SECONDS = 0.1  # how long a chunk of compiled episodes takes, about
 NOISE_NUMBERS = 2**18  # random numbers drawn at once, at most: they stay in the cache
-
-
-class Truth(NamedTuple):
-    """What the loop knows of the problem and the learner does not."""
-
-    model: Model
-    target: Float  # [m, H]: where the thresholds drift to
-    laws: Laws
-    offsets: Float  # [1+m]: units of the reward and the constraints
-    scales: Float  # [1+m]
-
-
-class Played(NamedTuple):
-    """Buffers for one episode, in inside units."""
-
-    states: Int  # [H+1]
-    actions: Int  # [H]
-    pairs: Int  # [H]
-    rewards: Float  # [H]
-    constraints: Float  # [H, m]
-    thresholds: Float  # [H, m]
-    alpha: Float  # [m, H]: the thresholds of this episode
 
 
 def learn(
@@ -252,8 +213,7 @@ class Training:
         cmdp, record = self.problem.cmdp, self.record
         units, H = cmdp.units, cmdp.H
         rows = int(record.written[0])
-        xi = self.learner.options.xi
-        inside = xi * record.lower[:rows] + (1.0 - xi) * record.upper[:rows]
+        inside = self.learner.between(record.lower[:rows], record.upper[:rows])
         weak, strong = np.moveaxis(record.sums[:rows], 1, 0)
         scale = np.abs(units.constraints.scale)
         last = int(record.episodes[rows - 1]) if rows else self.learner.episode
@@ -277,143 +237,6 @@ class Training:
             track=self.track,
             seconds=self.seconds,
         )
-
-
-@lean
-def learn_chunk(
-    truth: Truth,
-    luck: Noise,
-    progress: Float,
-    optima: Float,
-    first: int,
-    last: int,
-    every: bool,
-    rates: Rates,
-    state: State,
-    statistics: Statistics,
-    window: Window,
-    played: Played,
-    tracker: Tracker,
-    record: Record,
-) -> int:
-    """Episodes `first` up to `last` of the chunk; returns the one before which there was no room."""
-    stale = True
-    for n in range(first, last):
-        if not has_room(statistics, window):
-            return n
-        stale = not watch(
-            truth, progress[n], optima[n], every, stale,
-            state.finished, state.pi, state.lam, state.lower, state.upper, played, tracker, record,
-        )  # fmt: skip
-        see(truth, luck, n, state.pi, played)
-        episode = Inside(
-            played.states, played.pairs, played.rewards, played.constraints, played.thresholds
-        )
-        stale |= spot_step(rates, state, statistics, window, episode)
-    return last
-
-
-@lean
-def count_chunk(
-    truth: Truth,
-    luck: Noise,
-    progress: Float,
-    optima: Float,
-    first: int,
-    last: int,
-    every: bool,
-    rates: CountRates,
-    state: CountState,
-    statistics: Statistics,
-    window: Window,
-    played: Played,
-    tracker: Tracker,
-    record: Record,
-) -> int:
-    """The same for a learner that plans: its policy stands still, and the chunk ends where a plan is due."""
-    stale = True
-    for n in range(first, last):
-        if not has_room(statistics, window):
-            return n
-        stale = not watch(
-            truth, progress[n], optima[n], every, stale,
-            state.finished, state.pi, state.lam, state.lower, state.upper, played, tracker, record,
-        )  # fmt: skip
-        see(truth, luck, n, state.pi, played)
-        episode = Inside(
-            played.states, played.pairs, played.rewards, played.constraints, played.thresholds
-        )
-        if count_step(rates, state, statistics, window, episode):
-            return n + 1
-    return last
-
-
-@inner
-def watch(
-    truth: Truth,
-    progress: float,
-    optimum: float,
-    every: bool,
-    stale: bool,
-    finished: Int,
-    pi: Float,
-    lam: Float,
-    lower: Float,
-    upper: Float,
-    played: Played,
-    tracker: Tracker,
-    record: Record,
-) -> bool:
-    """Before an episode: its thresholds, and where asked for the exact values of its policy, tracked and recorded.
-
-    `stale`: the policy has moved since its values were last taken. Returns whether they are fresh now.
-    """
-    m, H = played.alpha.shape
-    t = finished[0] + 1
-    for i in range(m):
-        tracker.limits[i] = 0.0
-        for h in range(H):
-            alpha = truth.model.alpha[i, h]
-            played.alpha[i, h] = alpha + progress * (truth.target[i, h] - alpha)
-            tracker.limits[i] += played.alpha[i, h]
-    row = record.written[0]
-    wanted = row < record.episodes.shape[0] and record.episodes[row] == t
-    if every or wanted:
-        if stale:
-            forward_values(
-                truth.model, pi, tracker.now, tracker.after, tracker.mass, tracker.values
-            )
-        stale = False
-        track(tracker, float(t), optimum)
-        if wanted:
-            write_row(record, tracker.values, lam, lower, upper, tracker.totals)
-    return not stale
-
-
-@inner
-def see(truth: Truth, luck: Noise, n: int, pi: Float, played: Played) -> None:
-    """Play episode n of `luck` and see it as a learner does, through the user's units."""
-    A = pi.shape[2]
-    H, m = played.constraints.shape
-    play_kernel(
-        truth.model, played.alpha, truth.laws, luck, n, pi,
-        played.states, played.actions, played.rewards, played.constraints, played.thresholds,
-    )  # fmt: skip
-    for h in range(H):
-        played.pairs[h] = played.states[h] * A + played.actions[h]
-        played.rewards[h] = there_and_back(played.rewards[h], truth.offsets[0], truth.scales[0])
-        for i in range(m):
-            offset, scale = truth.offsets[1 + i], truth.scales[1 + i]
-            played.constraints[h, i] = there_and_back(played.constraints[h, i], offset, scale)
-            played.thresholds[h, i] = there_and_back(played.thresholds[h, i], offset, scale)
-
-
-@inner
-def there_and_back(x: float, offset: float, scale: float) -> float:
-    """A signal in the user's units and inside again, rounded as an observed one is."""
-    if offset == 0.0 and scale == 1.0:
-        return x
-    return min(max(((offset + scale * x) - offset) / scale, 0.0), 1.0)
 
 
 def check_episodes(learner: Learner, episodes: int | None) -> int:

@@ -24,7 +24,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from ..errors import InvalidOption, SafespotError
+from ..errors import InvalidOption, MissingPackage
 from .spec import RunSpec
 from .store import Outcome
 from .work import Failure, work
@@ -204,7 +204,7 @@ class DaskEngine:
         try:
             from distributed import Client, LocalCluster
         except ImportError:
-            raise SafespotError(
+            raise MissingPackage(
                 'engine="dask" needs Dask: pip install "safespot[cluster]".'
             ) from None
         self.events: SimpleQueue[Any] = SimpleQueue()

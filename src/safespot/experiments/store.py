@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import files
 from ..arrays import Policy
-from ..errors import InvalidFile, SafespotError, UnknownName
+from ..errors import InvalidFile, MissingPackage, SafespotError, UnknownName
 from .claims import Claims
 from .parquet import Columns, Encoder
 from .spec import RunSpec
@@ -133,7 +133,7 @@ class Store:
         try:
             import pandas
         except ImportError:
-            raise SafespotError(
+            raise MissingPackage(
                 "frame() gives a pandas DataFrame: `pip install pandas`, or use query(…).fetchnumpy()."
             ) from None
         rows = self.query("select * from results order by run, episode").df()

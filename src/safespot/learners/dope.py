@@ -29,7 +29,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Policy
 from ..plausible import (
     Models,
     best_plan,
@@ -40,24 +39,13 @@ from ..plausible import (
     start_intervals,
     total_variation,
 )
-from .options import BaselineOptions
-from .planner import Planner, steps_after
+from .planner import BaselinePlanner, steps_after
 
 
-class DOPE(Planner):
+class DOPE(BaselinePlanner):
     """Pessimistic about constraints, optimistic about the rest; the baseline until a plan is safe."""
 
     name = "dope"
-    options_type = BaselineOptions
-    options: BaselineOptions
-
-    def _derive(self) -> None:
-        self.price = 2.0 * self.interface.H / self._slack(self.options.slack)
-        super()._derive()
-
-    def first_policy(self) -> Policy:
-        """The baseline."""
-        return self._given_policy("baseline", self.options.baseline)
 
     def plan(self) -> dict[str, NDArray]:
         """Solve the pessimistic program."""
@@ -70,7 +58,4 @@ class DOPE(Planner):
         payoffs = np.maximum(v_hat - beta, 0.0) - drift
         payoffs[0] = np.minimum(v_hat[0] + beta, 1.0) + self.price * (beta + drift)
         models = Models(payoffs, lower, upper, *start, np.array(f.mask.reshape(n.shape)))
-        plan = best_plan(models, self.limits + f.H * total_variation(*start))
-        if not plan.feasible:
-            return {"pi": np.array(self.first_policy()), "lam": np.zeros(f.m)}
-        return {"pi": plan.policy, "lam": plan.multipliers}
+        return self.if_safe(best_plan(models, self.limits + f.H * total_variation(*start)))

@@ -156,9 +156,13 @@ class Learner(ABC):
     @property
     def limits(self) -> Float:
         """``[m]``: alpha_xi, the thresholds in use, inside."""
+        return self.between(self.state.lower, self.state.upper)
+
+    def between(self, lower: Float, upper: Float) -> Float:
+        """``alpha_xi = xi lower + (1 - xi) upper``: what the stance chooses between two bounds."""
         xi = self.options.xi
-        limits: Float = xi * self.state.lower + (1.0 - xi) * self.state.upper
-        return limits
+        chosen: Float = xi * lower + (1.0 - xi) * upper
+        return chosen
 
     def _known_limits(self) -> Float | None:
         """``[m]``: the thresholds that were given, inside; None: they are learned."""

@@ -23,7 +23,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Policy
 from ..plausible import (
     Models,
     best_plan,
@@ -34,24 +33,13 @@ from ..plausible import (
     signal_radius,
     start_intervals,
 )
-from .options import BaselineOptions
-from .planner import Planner, start_variation, steps_after
+from .planner import BaselinePlanner, start_variation, steps_after
 
 
-class OptPessLP(Planner):
+class OptPessLP(BaselinePlanner):
     """`DOPE` on the empirical model: pessimistic about constraints; the baseline until a plan is safe."""
 
     name = "opt-pess-lp"
-    options_type = BaselineOptions
-    options: BaselineOptions
-
-    def _derive(self) -> None:
-        self.price = 2.0 * self.interface.H / self._slack(self.options.slack)
-        super()._derive()
-
-    def first_policy(self) -> Policy:
-        """The baseline."""
-        return self._given_policy("baseline", self.options.baseline)
 
     def plan(self) -> dict[str, NDArray]:
         """Solve the pessimistic program."""
@@ -63,7 +51,4 @@ class OptPessLP(Planner):
         payoffs[0] = np.minimum(v_hat[0] + beta, 1.0) + drift + self.price * (beta + drift)
         start = start_intervals(radii, f.start, statistics.starts, exact=True)
         models = Models(payoffs, p_hat, p_hat, *start, np.array(f.mask.reshape(n.shape)))
-        plan = best_plan(models, self.limits + f.H * start_variation(self))
-        if not plan.feasible:
-            return {"pi": np.array(self.first_policy()), "lam": np.zeros(f.m)}
-        return {"pi": plan.policy, "lam": plan.multipliers}
+        return self.if_safe(best_plan(models, self.limits + f.H * start_variation(self)))

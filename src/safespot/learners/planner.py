@@ -24,6 +24,7 @@ from ..estimators import Statistics, Window, add_to_window, add_visit
 from ..optimism import Radii, threshold_bounds
 from ..plausible import (
     Models,
+    Plan,
     counts,
     empirical_variation,
     intervals,
@@ -33,7 +34,7 @@ from ..plausible import (
 )
 from .interface import Inside
 from .learner import Learner, epoch
-from .options import REPLAN
+from .options import REPLAN, BaselineOptions
 
 
 class Rates(NamedTuple):
@@ -148,6 +149,27 @@ class Planner(Learner):
             and not np.isnan(logits).any()
             and not (logits > 0.0).any()
         )
+
+
+class BaselinePlanner(Planner):
+    """A planner with a safe baseline, which it plays until a plan is safe for certain."""
+
+    options_type = BaselineOptions
+    options: BaselineOptions
+
+    def first_policy(self) -> Policy:
+        """The baseline."""
+        return self._given_policy("baseline", self.options.baseline)
+
+    def if_safe(self, plan: Plan) -> dict[str, NDArray]:
+        """What a plan replaces: where no policy is safe for certain, the baseline is played."""
+        if not plan.feasible:
+            return {"pi": np.array(self.first_policy()), "lam": np.zeros(self.interface.m)}
+        return {"pi": plan.policy, "lam": plan.multipliers}
+
+    def _derive(self) -> None:
+        self.price = 2.0 * self.interface.H / self._slack(self.options.slack)
+        super()._derive()
 
 
 def optimistic_models(learner: Planner) -> Models:

@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import files
 from ..arrays import Float
-from ..errors import InvalidFile, InvalidOption, SafespotError
+from ..errors import InvalidFile, InvalidOption, MissingPackage
 from ..experiments import Store
 from .findings import Line, Study, read
 from .region import Region
@@ -52,7 +52,7 @@ def write(store: Store, kind: str, folder: Path) -> list[Path]:
         from matplotlib import style
         from matplotlib.figure import Figure
     except ImportError:
-        raise SafespotError('figures need Matplotlib: pip install "safespot[figures]".') from None
+        raise MissingPackage('figures need Matplotlib: pip install "safespot[figures]".') from None
     studies = read(store)
     try:
         folder.mkdir(parents=True, exist_ok=True)

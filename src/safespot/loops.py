@@ -1,0 +1,186 @@
+"""The compiled loops of training: many episodes in one call, without the GIL.
+
+    for each episode of a chunk:
+        watch   its thresholds, and the exact values of its policy -> metrics
+        see     play it, as the learner sees it
+        step    the learner's own
+
+They call the kernels that `play` and a learner's `observe` call. There are two, since a step of SPOT moves the policy
+in every episode, while learners that plan keep theirs until the next plan is due.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .arrays import Float, Int
+from .cmdp import Model
+from .compilation import inner, lean
+from .estimators import Statistics, Window, has_room
+from .learners.interface import Inside
+from .learners.planner import Rates as CountRates
+from .learners.planner import State as CountState
+from .learners.planner import count_step
+from .learners.step import Rates, State, spot_step
+from .metrics import Record, Tracker, track, write_row
+from .oracle import forward_values
+from .simulation import Laws, Noise, play_kernel
+
+
+class Truth(NamedTuple):
+    """What the loop knows of the problem and the learner does not."""
+
+    model: Model
+    target: Float  # [m, H]: where the thresholds drift to
+    laws: Laws
+    offsets: Float  # [1+m]: units of the reward and the constraints
+    scales: Float  # [1+m]
+
+
+class Played(NamedTuple):
+    """Buffers for one episode, in inside units."""
+
+    states: Int  # [H+1]
+    actions: Int  # [H]
+    pairs: Int  # [H]
+    rewards: Float  # [H]
+    constraints: Float  # [H, m]
+    thresholds: Float  # [H, m]
+    alpha: Float  # [m, H]: the thresholds of this episode
+
+
+@lean
+def learn_chunk(
+    truth: Truth,
+    luck: Noise,
+    progress: Float,
+    optima: Float,
+    first: int,
+    last: int,
+    every: bool,
+    rates: Rates,
+    state: State,
+    statistics: Statistics,
+    window: Window,
+    played: Played,
+    tracker: Tracker,
+    record: Record,
+) -> int:
+    """Episodes `first` up to `last` of the chunk; returns the one before which there was no room."""
+    stale = True
+    for n in range(first, last):
+        if not has_room(statistics, window):
+            return n
+        stale = not watch(
+            truth, progress[n], optima[n], every, stale,
+            state.finished, state.pi, state.lam, state.lower, state.upper, played, tracker, record,
+        )  # fmt: skip
+        see(truth, luck, n, state.pi, played)
+        episode = Inside(
+            played.states, played.pairs, played.rewards, played.constraints, played.thresholds
+        )
+        stale |= spot_step(rates, state, statistics, window, episode)
+    return last
+
+
+@lean
+def count_chunk(
+    truth: Truth,
+    luck: Noise,
+    progress: Float,
+    optima: Float,
+    first: int,
+    last: int,
+    every: bool,
+    rates: CountRates,
+    state: CountState,
+    statistics: Statistics,
+    window: Window,
+    played: Played,
+    tracker: Tracker,
+    record: Record,
+) -> int:
+    """The same for a learner that plans: its policy stands still, and the chunk ends where a plan is due."""
+    stale = True
+    for n in range(first, last):
+        if not has_room(statistics, window):
+            return n
+        stale = not watch(
+            truth, progress[n], optima[n], every, stale,
+            state.finished, state.pi, state.lam, state.lower, state.upper, played, tracker, record,
+        )  # fmt: skip
+        see(truth, luck, n, state.pi, played)
+        episode = Inside(
+            played.states, played.pairs, played.rewards, played.constraints, played.thresholds
+        )
+        if count_step(rates, state, statistics, window, episode):
+            return n + 1
+    return last
+
+
+@inner
+def watch(
+    truth: Truth,
+    progress: float,
+    optimum: float,
+    every: bool,
+    stale: bool,
+    finished: Int,
+    pi: Float,
+    lam: Float,
+    lower: Float,
+    upper: Float,
+    played: Played,
+    tracker: Tracker,
+    record: Record,
+) -> bool:
+    """Before an episode: its thresholds, and where asked for the exact values of its policy, tracked and recorded.
+
+    `stale`: the policy has moved since its values were last taken. Returns whether they are fresh now.
+    """
+    m, H = played.alpha.shape
+    t = finished[0] + 1
+    for i in range(m):
+        tracker.limits[i] = 0.0
+        for h in range(H):
+            alpha = truth.model.alpha[i, h]
+            played.alpha[i, h] = alpha + progress * (truth.target[i, h] - alpha)
+            tracker.limits[i] += played.alpha[i, h]
+    row = record.written[0]
+    wanted = row < record.episodes.shape[0] and record.episodes[row] == t
+    if every or wanted:
+        if stale:
+            forward_values(
+                truth.model, pi, tracker.now, tracker.after, tracker.mass, tracker.values
+            )
+        stale = False
+        track(tracker, float(t), optimum)
+        if wanted:
+            write_row(record, tracker.values, lam, lower, upper, tracker.totals)
+    return not stale
+
+
+@inner
+def see(truth: Truth, luck: Noise, n: int, pi: Float, played: Played) -> None:
+    """Play episode n of `luck` and see it as a learner does, through the user's units."""
+    A = pi.shape[2]
+    H, m = played.constraints.shape
+    play_kernel(
+        truth.model, played.alpha, truth.laws, luck, n, pi,
+        played.states, played.actions, played.rewards, played.constraints, played.thresholds,
+    )  # fmt: skip
+    for h in range(H):
+        played.pairs[h] = played.states[h] * A + played.actions[h]
+        played.rewards[h] = there_and_back(played.rewards[h], truth.offsets[0], truth.scales[0])
+        for i in range(m):
+            offset, scale = truth.offsets[1 + i], truth.scales[1 + i]
+            played.constraints[h, i] = there_and_back(played.constraints[h, i], offset, scale)
+            played.thresholds[h, i] = there_and_back(played.thresholds[h, i], offset, scale)
+
+
+@inner
+def there_and_back(x: float, offset: float, scale: float) -> float:
+    """A signal in the user's units and inside again, rounded as an observed one is."""
+    if offset == 0.0 and scale == 1.0:
+        return x
+    return min(max(((offset + scale * x) - offset) / scale, 0.0), 1.0)

@@ -1,0 +1,89 @@
+"""What came out, in a terminal: the words and the small table of the page; and its numbers for other programs."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from ..experiments.summary import Estimate
+from . import words
+from .findings import Line, Study
+
+
+def print_study(study: Study) -> None:
+    """What was run, the small table of it, and what it says."""
+    print(words.what(study))
+    print()
+    heads = [f"{cell.text}\n{cell.note}" for cell in words.head(study)]
+    print_table(heads, [[_cell(cell) for cell in row] for row in words.rows(study)])
+    print()
+    for sentence in words.verdict(study):
+        print(sentence)
+    if certified := words.certificates(study):
+        print("\nMay the last policy be deployed? What the learners' own data prove:")
+        print("\n".join(f"  {sentence}" for sentence in certified))
+    print()
+
+
+def _cell(cell: words.Cell) -> str:
+    return cell.text + {True: " kept", False: " broken", None: ""}[cell.kept]
+
+
+def as_dict(study: Study) -> dict[str, Any]:
+    """The numbers of the small table."""
+    return {
+        "problem": study.name,
+        "episodes": study.episodes,
+        "optimum": _number(study.optimum(study.episodes)),
+        "limits": [
+            {"sense": sense, "limit": float(limit)}
+            for sense, limit in zip(study.senses, study.limits(study.episodes), strict=True)
+        ],
+        "lines": [
+            {
+                "name": line.name,
+                "seeds": list(line.group.seeds),
+                "reward": _estimate(line.late("value")),
+                "constraints": [_estimate(line.late(f"constraint_{i}")) for i in range(study.m)],
+                "kept": study.kept(line),
+                "certificates": [about.get("certificate") for about in line.abouts],
+                "violation_early": _estimate(line.rate("strong_violation", late=False)),
+                "violation_late": _estimate(line.rate("strong_violation", late=True)),
+                "threshold_lower": [_end(line, f"threshold_lower_{i}") for i in range(study.m)],
+                "threshold_upper": [_end(line, f"threshold_upper_{i}") for i in range(study.m)],
+            }
+            for line in study.lines
+        ],
+    }
+
+
+def _estimate(found: Estimate) -> dict[str, Any]:
+    return {k: _number(v) for k, v in asdict(found).items()}
+
+
+def _end(line: Line, column: str) -> float | None:
+    return _number(float(line.columns[column][:, -1].mean()))
+
+
+def _number(value: float) -> float | None:
+    """JSON has no NaN."""
+    return None if math.isnan(value) else value
+
+
+def print_table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Columns of numbers stand on the right."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for i, head in enumerate(heads):
+        numbers = all(re.fullmatch(r"[-−+.,e0-9]+|-|–", str(row[i])) for row in rows)
+        table.add_column(head, justify="right" if numbers else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(str(cell) for cell in row))
+    # Nobody watches a pipe: there a line may be as long as it is.
+    Console(width=None if sys.stdout.isatty() else 200, highlight=False, markup=False).print(table)
