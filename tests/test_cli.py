@@ -100,6 +100,10 @@ def test_solve(tmp_path: Path) -> None:
         (["run", "nothing"], "there is no problem"),
         (["run", "machine", "--episodes", "many"], "200k"),
         (["run", "machine", "--stance", "bold", "--episodes", "9"], "stance"),
+        (
+            ["run", "machine", "--learner", "oracle", "--episodes", "9"],
+            "there is no learner 'oracle'; there are dope,",
+        ),
         (["sweep", "nothing.toml", "--out", "x"], "cannot read"),
         (["report", "nothing"], "no store"),
     ],
@@ -147,6 +151,16 @@ def test_counts_as_people_write_them(text: str, number: int) -> None:
 def test_what_is_no_count(text: str) -> None:
     with pytest.raises(SafespotError):
         cli.count(text)
+
+
+def test_run_takes_every_learner_with_what_it_needs_from_the_truth(tmp_path: Path) -> None:
+    every = [part for name in ss.learners.names() for part in ("--learner", name)]
+    found = answer(
+        "run", "machine", *every, "--episodes", "30", "--seeds", "1", "--out", str(tmp_path / "s"),
+        "--workers", "1",
+    )  # fmt: skip
+    assert found["failed"] == {}
+    assert found["finished"] == 2 * len(ss.learners.names())  # limits learned, and limits known
 
 
 def test_run_and_report(tmp_path: Path) -> None:

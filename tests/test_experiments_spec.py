@@ -69,6 +69,18 @@ def test_every_combination_is_a_run(tmp_path: Path) -> None:
     assert sum(run.signals.rewards is not None for run in runs) == len(runs) // 2
 
 
+def test_several_problems_are_several_tables(tmp_path: Path) -> None:
+    one = {"name": "random", "options": {"states": 3}, "grid": {"seed": [1, 2]}}
+    spec = {**TINY, "problem": [one, {"name": "triage"}]}
+    runs = as_spec(spec).runs()
+    alone = [run.id for each in spec["problem"] for run in tiny(problem=each)]
+    assert [run.id for run in runs] == alone
+    with pytest.raises(ss.InvalidOption, match=r"problem\.1\.nmae: there is no such key"):
+        as_spec({**TINY, "problem": [one, {"name": "triage", "nmae": 1}]})
+    with pytest.raises(ss.InvalidOption, match="problem: "):
+        as_spec({**TINY, "problem": []})
+
+
 def test_an_id_is_readable_and_depends_on_the_content_alone() -> None:
     (run, *_) = tiny(episodes=200)
     assert re.fullmatch(r"random-spot-200-seed0-[0-9a-f]{16}", run.id)

@@ -226,6 +226,13 @@ def run(
             "[default: pessimistic]",
         ),
     ] = None,
+    learner: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Which learner (docs/learners.md); may be repeated.  [default: spot]",
+        ),
+    ] = None,
     episodes: Annotated[
         str, typer.Option(metavar="N", help="How many; 200k and 1e6 are numbers.")
     ] = "200k",
@@ -253,9 +260,9 @@ def run(
 ) -> None:
     """Learn a problem whose limits are unknown: the main job.
 
-    Each stance learns with every seed; so does a learner that is told the limits: what lies between them is what
-    not knowing the limits costs. Ends with a table and a report (STORE/report.html). Ctrl-C keeps what is done, and
-    the same command goes on.
+    Each stance learns with every seed; so does the same learner that is told the limits: what lies between them is
+    what not knowing the limits costs. What a learner must know beforehand (rho, a safe policy) is the truth's. Ends
+    with a table and a report (STORE/report.html). Ctrl-C keeps what is done, and the same command goes on.
 
     \b
     Examples:
@@ -263,26 +270,31 @@ def run(
       safespot run dosing --stance 0 --stance 0.5 --stance 1 --episodes 50k --seeds 4
       safespot run dosing -l policy_step=0.001 -l dual_step=0.005
       safespot run random -o states=3 --episodes 1e6 --bonus-scale 1
+      safespot run inventory --learner spot --learner dope --episodes 20k
     """
     from . import problems
+    from .experiments.work import needs
 
     problems.describe(problem)  # a name that does not exist is told before anything is made
-    shared = {
-        "rho": "slater",
+    given = {
         "bonus_scale": bonus_scale,
         "threshold_scale": threshold_scale,
         "estimator": estimator,
         **_parsed(learner_option),
     }
     stances = [_stance(each) for each in stance or ["pessimistic"]]
+    learners: list[dict[str, Any]] = []
+    for name in learner or ["spot"]:
+        options = needs(name, given)
+        learners += [
+            {"name": name, "options": options, "grid": {"stance": stances}},
+            {"name": name, "options": {**options, "thresholds": "known"}},
+        ]
     spec = {
         "episodes": count(episodes),
         "seeds": seeds,
         "problem": {"name": problem, "options": _parsed(option)},
-        "learners": [
-            {"name": "spot", "options": shared, "grid": {"stance": stances}},
-            {"name": "spot", "options": {**shared, "thresholds": "known"}},
-        ],
+        "learners": learners,
     }
     _sweep(
         spec,

@@ -1,7 +1,7 @@
 """A sweep is data: a TOML file that says which runs there are.
 
     spec  = read_spec("tradeoff.toml")      everything that is wrong with it, at once
-    runs  = spec.runs()                     problem x learners x seeds, every combination of the grids
+    runs  = spec.runs()                     problems x learners x seeds, every combination of the grids
 
 A `RunSpec` is one of them: all that its results depend on and nothing else. Its id is a readable name and a hash of
 that content, so the same content is the same run, on any machine and in any order.
@@ -24,14 +24,16 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     ConfigDict,
+    Discriminator,
     Field,
+    Tag,
     ValidationError,
     model_validator,
 )
 
 from ..errors import InvalidOption
 
-TYPES = ("int", "constrained-int", "float", "str")
+TYPES = ("int", "constrained-int", "float", "str", "one", "several")
 FORMAT = 1  # of the content that a run's id is made from
 
 
@@ -110,6 +112,20 @@ class ProblemSpec(_Record):
     signals: SignalsSpec = SignalsSpec()
     grid: ProblemGrid = ProblemGrid()
 
+    def settings(self) -> Iterator[tuple[str, Options, SignalsSpec]]:
+        """Name, options and signals of every problem of the grid."""
+        for options in _combinations(self.options, self.grid.model_extra or {}):
+            for signals in self.grid.signals or [self.signals]:
+                yield self.name, options, signals
+
+
+# A table, or an array of tables: `[problem]` or several `[[problem]]`.
+Problems = Annotated[
+    Annotated[ProblemSpec, Tag("one")]
+    | Annotated[list[ProblemSpec], Field(min_length=1), Tag("several")],
+    Discriminator(lambda given: "several" if isinstance(given, list) else "one"),
+]
+
 
 class LearnerSpec(_Record):
     """A learner, its options, and what is varied.
@@ -168,7 +184,7 @@ class Spec(_Record):
 
     episodes: Count | Annotated[list[Count], Field(min_length=1)]
     seeds: Count | Annotated[list[Seed], Field(min_length=1)]  # how many, or which
-    problem: ProblemSpec
+    problem: Problems
     learners: Annotated[list[LearnerSpec], Field(min_length=1)]
     record: Literal["log", "all"] | Count = "log"
     track: Literal["every", "grid"] = "every"
@@ -177,19 +193,19 @@ class Spec(_Record):
         """Every run once, seeds innermost."""
         seeds = range(self.seeds) if isinstance(self.seeds, int) else self.seeds
         lengths = [self.episodes] if isinstance(self.episodes, int) else self.episodes
-        varied = self.problem.grid.model_extra or {}
-        signals = self.problem.grid.signals or [self.problem.signals]
+        problems = self.problem if isinstance(self.problem, list) else [self.problem]
+        settings = [each for problem in problems for each in problem.settings()]
         found: dict[str, RunSpec] = {}
-        for problem, observed, episodes, learner in itertools.product(
-            _combinations(self.problem.options, varied), signals, lengths, self.learners
+        for (name, given, signals), episodes, learner in itertools.product(
+            settings, lengths, self.learners
         ):
             for options, seed in itertools.product(
                 _combinations(learner.options, learner.grid), seeds
             ):
                 run = RunSpec(
-                    problem=self.problem.name,
-                    problem_options=problem,
-                    signals=observed,
+                    problem=name,
+                    problem_options=given,
+                    signals=signals,
                     learner=learner.name,
                     learner_options=options,
                     anytime=learner.anytime,

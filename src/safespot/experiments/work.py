@@ -14,7 +14,7 @@ import socket
 import subprocess
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -171,6 +171,15 @@ def make_learner(run: RunSpec) -> Learner:
     options = {name: from_truth(setting, name, value) for name, value in given.items()}
     planned = None if run.anytime else run.episodes
     return learners.make(run.learner, setting.problem.interface, episodes=planned, **options)
+
+
+def needs(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a learner with what it cannot do without taken from the truth, where it is not given."""
+    takes = learners.options(name)
+    words = {"policy": "optimal", "baseline": "slater"}
+    if "rho" not in given and "slack" not in given:
+        words["rho" if "rho" in takes else "slack"] = "slater"
+    return {option: word for option, word in words.items() if option in takes} | dict(given)
 
 
 def from_truth(setting: Setting, name: str, value: Any) -> Any:

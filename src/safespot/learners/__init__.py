@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from ..errors import InvalidOption, UnknownName
@@ -35,6 +36,7 @@ __all__ = [
     "Uniform",
     "make",
     "names",
+    "options",
 ]
 
 _LEARNERS: dict[str, type[Learner]] = {
@@ -51,13 +53,23 @@ def names() -> list[str]:
     return sorted(_LEARNERS)
 
 
+def options(name: str) -> list[str]:
+    """The options that the learner of that name takes."""
+    return [option.name for option in fields(_find(name).options_type)]
+
+
 def make(
     name: str, interface: Mapping[str, Any], *, episodes: int | None, **options: Any
 ) -> Learner:
     """The learner of that name for ``problem.interface``."""
-    if not isinstance(name, str) or name not in _LEARNERS:
-        raise UnknownName(f"there is no learner {name!r}; there are {', '.join(names())}.")
+    learner = _find(name)
     try:
-        return _LEARNERS[name](**interface, episodes=episodes, **options)
+        return learner(**interface, episodes=episodes, **options)
     except TypeError as problem:
         raise InvalidOption(f"learner {name!r}: {problem}.") from None
+
+
+def _find(name: str) -> type[Learner]:
+    if not isinstance(name, str) or name not in _LEARNERS:
+        raise UnknownName(f"there is no learner {name!r}; there are {', '.join(names())}.")
+    return _LEARNERS[name]
