@@ -116,6 +116,12 @@ def machine() -> dict[str, Any]:
     }
 
 
+def where(about: dict[str, Any], day: str) -> str:
+    """The line above a table: on what it was measured, and when."""
+    packages = ", ".join(f"{package} {about[package]}" for package in PACKAGES)
+    return f"{about['cpu']}, {about['cores']} cores; Python {about['python']}, {packages}; {day}."
+
+
 def shown(row: Row) -> str:
     """The row in one line of text."""
     return ", ".join(cell for cell in _cells(row) if cell)
@@ -132,12 +138,9 @@ def _cpu() -> str:
 
 
 def _table(rows: Sequence[Row], section: dict[str, Any]) -> str:
-    about = section["machine"]
-    packages = ", ".join(f"{package} {about[package]}" for package in PACKAGES)
     return "\n".join(
         [
-            f"{about['cpu']}, {about['cores']} cores; Python {about['python']}, {packages}; "
-            f"{section['date']}.",
+            where(section["machine"], section["date"]),
             "",
             "| what | measured | other side | ratio | target | notes |",
             "|---|---:|---:|---:|---|---|",

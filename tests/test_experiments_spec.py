@@ -209,6 +209,17 @@ def test_examples_are_sweeps_whose_learners_can_be_made(path: Path) -> None:
         make_learner(run)
 
 
+def test_the_comparison_has_every_learner_with_limits_known_and_learned() -> None:
+    (path,) = (path for path in EXAMPLES if path.stem == "learners")
+    runs = read_spec(path).runs()
+    assert len({run.problem for run in runs}) == 3
+    known = {run.learner for run in runs if "thresholds" in run.learner_options}
+    assert known | {"spot"} == set(ss.learners.names())
+    learned = {run.learner for run in runs if "thresholds" not in run.learner_options}
+    # Known limits are what makes it another learner than `spot`; the yardsticks learn none.
+    assert learned == set(ss.learners.names()) - {"opt-primal-dual", "fixed", "uniform"}
+
+
 def test_there_are_examples() -> None:
     assert {path.stem for path in EXAMPLES} >= {"tradeoff", "drift", "known-thresholds"}
 
