@@ -111,10 +111,10 @@ def block(
     H, S, A = state.pi.shape
     states, actions = np.zeros(H + 1, np.int64), np.zeros(H, np.int64)
     rewards, constraints, thresholds = np.zeros(H), np.zeros((H, 1)), np.zeros((H, 1))
-    w = state.scratch
+    w, policy = state.scratch, state.pi.reshape(state.pi.size)
     for n in range(episodes):
         t = state.finished[0] + 1
-        forward_values(model, state.pi, tracker.now, tracker.after, tracker.mass, tracker.values)
+        forward_values(model, policy, tracker.now, tracker.after, tracker.mass, tracker.values)
         track(tracker, float(t), optimum)
         shortfall = tracker.limits[0] - tracker.values[1]
         if shortfall > peak[0]:

@@ -67,13 +67,13 @@ def learn_chunk(
     record: Record,
 ) -> int:
     """Episodes `first` up to `last` of the chunk; returns the one before which there was no room."""
-    stale = True
+    stale, policy = True, state.pi.reshape(state.pi.size)
     for n in range(first, last):
         if not has_room(statistics, window):
             return n
         stale = not watch(
             truth, progress[n], optima[n], every, stale,
-            state.finished, state.pi, state.lam, state.lower, state.upper, played, tracker, record,
+            state.finished, policy, state.lam, state.lower, state.upper, played, tracker, record,
         )  # fmt: skip
         see(truth, luck, n, state.pi, played)
         episode = Inside(
@@ -101,13 +101,13 @@ def count_chunk(
     record: Record,
 ) -> int:
     """The same for a learner that plans: its policy stands still, and the chunk ends where a plan is due."""
-    stale = True
+    stale, policy = True, state.pi.reshape(state.pi.size)
     for n in range(first, last):
         if not has_room(statistics, window):
             return n
         stale = not watch(
             truth, progress[n], optima[n], every, stale,
-            state.finished, state.pi, state.lam, state.lower, state.upper, played, tracker, record,
+            state.finished, policy, state.lam, state.lower, state.upper, played, tracker, record,
         )  # fmt: skip
         see(truth, luck, n, state.pi, played)
         episode = Inside(
@@ -126,7 +126,7 @@ def watch(
     every: bool,
     stale: bool,
     finished: Int,
-    pi: Float,
+    policy: Float,
     lam: Float,
     lower: Float,
     upper: Float,
@@ -151,7 +151,7 @@ def watch(
     if every or wanted:
         if stale:
             forward_values(
-                truth.model, pi, tracker.now, tracker.after, tracker.mass, tracker.values
+                truth.model, policy, tracker.now, tracker.after, tracker.mass, tracker.values
             )
         stale = False
         track(tracker, float(t), optimum)

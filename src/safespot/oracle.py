@@ -307,21 +307,22 @@ def start_values(start: Float, V: Float) -> Float:
 
 @lean
 def forward_values(
-    model: Model, pi: Float, now: Float, after: Float, mass: Float, values: Float
+    model: Model, policy: Float, now: Float, after: Float, mass: Float, values: Float
 ) -> None:
     """The same by the occupancy measure, forward: one pass over the transitions serves every component.
 
-    `now`, `after` ``[S]`` and `mass` ``[S*A]`` are worked in; `values` ``[1+m]`` is written.
+    `policy` ``[H*S*A]`` is one row; `now`, `after` ``[S]`` and `mass` ``[S*A]`` are worked in; `values` ``[1+m]`` is
+    written.
     """
-    H, S, A = pi.shape
-    components, steps, _ = model.payoffs.shape
-    policy = pi.reshape(H, S * A)
+    components, steps, pairs = model.payoffs.shape
+    S = model.start.shape[0]
+    H, A = model.alpha.shape[1], pairs // S
     for s in range(S):
         now[s] = model.start[s]
     for c in range(components):
         values[c] = 0.0
     for h in range(H):
-        scale_rows(policy[h], now, A, S, mass)
+        scale_rows(policy[h * pairs :], now, A, S, mass)
         k = h if steps > 1 else 0
         for c in range(components):
             values[c] += dot(mass, model.payoffs[c, k])
@@ -330,7 +331,7 @@ def forward_values(
         else:
             for s in range(S):
                 after[s] = 0.0
-            for row in range(S * A):
+            for row in range(pairs):
                 if mass[row] > 0.0:
                     push(model.P, h, row, mass[row], after)
             for s in range(S):

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from .arrays import Float, Int
 from .compilation import inner, kernel
 from .estimators import Successors
-from .products import mix_rows, sum_products
+from .products import mix_rows, mix_rows_twice, sum_products
 
 
 @inner
@@ -33,8 +33,11 @@ def back_up(
     always all states.
     """
     if successors.dense.shape[0] > 0:
-        for c in range(G.shape[0]):
-            mix_rows(G[c], successors.dense[h], D[c])
+        last_one = G.shape[0] - 1
+        for c in range(0, last_one, 2):
+            mix_rows_twice(G[c], G[c + 1], successors.dense[h], D[c], D[c + 1])
+        if last_one % 2 == 0:
+            mix_rows(G[last_one], successors.dense[h], D[last_one])
     else:
         for s in range(first, last):
             begin, base = successors.where[h, s], (s - first) * A

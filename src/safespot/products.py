@@ -9,7 +9,7 @@ from __future__ import annotations
 from .arrays import Float
 from .compilation import inner
 
-SHORT = 8  # rows of fewer entries are summed side by side, longer ones one by one
+SHORT = 8  # rows of fewer entries are scaled side by side, longer ones one by one
 
 
 @inner
@@ -53,6 +53,31 @@ def mix_rows(weights: Float, rows: Float, out: Float) -> None:
 
 
 @inner
+def mix_rows_twice(weights: Float, others: Float, rows: Float, out: Float, out2: Float) -> None:
+    """`mix_rows` with two weights at once: ``out`` with `weights`, ``out2`` with `others`.
+
+    Every entry of `rows` is read once for both, and reading is what takes the time.
+    """
+    n, length = rows.shape
+    a, c, p = weights[0], others[0], rows[0]
+    for k in range(length):
+        out[k] = a * p[k]
+        out2[k] = c * p[k]
+    for j in range(1, n - 1, 2):
+        a, b, c, d = weights[j], weights[j + 1], others[j], others[j + 1]
+        if a != 0.0 or b != 0.0 or c != 0.0 or d != 0.0:
+            p, q = rows[j], rows[j + 1]
+            for k in range(length):
+                out[k] += a * p[k] + b * q[k]
+                out2[k] += c * p[k] + d * q[k]
+    if n % 2 == 0:
+        a, c, p = weights[n - 1], others[n - 1], rows[n - 1]
+        for k in range(length):
+            out[k] += a * p[k]
+            out2[k] += c * p[k]
+
+
+@inner
 def dot(x: Float, y: Float) -> float:
     """``sum_k x[k] y[k]`` in four partial sums, so that an addition need not wait for the one before."""
     n = x.shape[0]
@@ -69,47 +94,27 @@ def dot(x: Float, y: Float) -> float:
 
 
 @inner
-def total(x: Float) -> float:
-    """``sum_k x[k]`` in the same way."""
-    n = x.shape[0]
-    whole = n - n % 4
-    a, b, c, d = 0.0, 0.0, 0.0, 0.0
-    for k in range(0, whole, 4):
-        a += x[k]
-        b += x[k + 1]
-        c += x[k + 2]
-        d += x[k + 3]
-    for k in range(whole, n):
-        a += x[k]
-    return (a + b) + (c + d)
-
-
-@inner
 def sum_rows(x: Float, A: int, rows: int, out: Float) -> None:
-    """``out[j] = sum_a x[j*A + a]``: short rows side by side, so that no addition waits for the one before."""
-    if A < SHORT:
-        for j in range(rows):
-            out[j] = x[j * A]
-        for a in range(1, A):
-            for j in range(rows):
-                out[j] += x[j * A + a]
-    else:
-        for j in range(rows):
-            out[j] = total(x[j * A : (j + 1) * A])
+    """``out[j] = sum_a x[j*A + a]``: one loop through all entries, since starting one for every row takes longer."""
+    j, a, total = 0, 0, 0.0
+    for k in range(rows * A):
+        total += x[k]
+        a += 1
+        if a == A:
+            out[j] = total
+            j, a, total = j + 1, 0, 0.0
 
 
 @inner
 def sum_products(x: Float, y: Float, A: int, rows: int, out: Float) -> None:
     """``out[j] = sum_a x[j*A + a] y[j*A + a]``, in the same way."""
-    if A < SHORT:
-        for j in range(rows):
-            out[j] = x[j * A] * y[j * A]
-        for a in range(1, A):
-            for j in range(rows):
-                out[j] += x[j * A + a] * y[j * A + a]
-    else:
-        for j in range(rows):
-            out[j] = dot(x[j * A : (j + 1) * A], y[j * A : (j + 1) * A])
+    j, a, total = 0, 0, 0.0
+    for k in range(rows * A):
+        total += x[k] * y[k]
+        a += 1
+        if a == A:
+            out[j] = total
+            j, a, total = j + 1, 0, 0.0
 
 
 @inner

@@ -109,7 +109,7 @@ class Spot(Learner):
                 G=np.zeros((1 + f.m, f.S)),
                 G_now=np.zeros((1 + f.m, f.S)),
                 D=np.zeros((1 + f.m, pairs)),
-                Q=np.zeros((f.H, pairs)),
+                Q=np.zeros(f.H * pairs),
                 softmax=workspace(f.H * f.S, f.A),
                 gap=np.zeros(1 + f.m),
                 alpha=np.zeros(f.m),

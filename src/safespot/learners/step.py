@@ -41,7 +41,7 @@ class Scratch(NamedTuple):
     G: Float  # [1+m, S]
     G_now: Float  # [1+m, S], zero between steps
     D: Float  # [1+m, S*A]
-    Q: Float  # [H, S*A]
+    Q: Float  # [H*S*A]
     softmax: Work
     gap: Float  # [1+m]
     alpha: Float  # [m]
@@ -113,21 +113,18 @@ def sweep_steps(eta: float, state: State, successors: Successors) -> bool:
     logits give the same policy.
     """
     H, S, A = state.pi.shape
-    w = state.scratch
-    pi = state.pi.reshape(H, S * A)
+    w, pairs = state.scratch, S * A
+    logits, pi = state.logits.reshape(H * pairs), state.pi.reshape(H * pairs)
     first, last = H, 0
     clear(w.G)
     for h in range(H - 1, -1, -1):
+        policy, Q = pi[h * pairs : (h + 1) * pairs], w.Q[h * pairs : (h + 1) * pairs]
         if evaluate_states(
-            successors, state.lack, state.weight, pi[h], state.lam, h, 0, S, w.G, w.D, w.Q[h], w.G
+            successors, state.lack, state.weight, policy, state.lam, h, 0, S, w.G, w.D, Q, w.G
         ):
             first, last = h, max(last, h + 1)
     if first < last:
-        logits, policy, Q = (
-            state.logits.reshape(H * S * A), state.pi.reshape(H * S * A),
-            w.Q[first:].reshape((H - first) * S * A),
-        )  # fmt: skip
-        mirror_ascent(logits, policy, Q, eta, A, first * S, last * S, w.softmax)
+        mirror_ascent(logits, pi, w.Q[first * pairs :], eta, A, first * S, last * S, w.softmax)
     return bool(first < last)
 
 
@@ -186,8 +183,8 @@ def move_states(
 ) -> bool:
     """Evaluate states from `first` up to `last` at step h, and move their policy; whether anything moved."""
     below = evaluate_states(
-        successors, lack, weight, pi, lam, h, first, last, w.G, w.D, w.Q[0], w.G_now
+        successors, lack, weight, pi, lam, h, first, last, w.G, w.D, w.Q, w.G_now
     )
     if below:
-        mirror_ascent(logits, pi, w.Q[0], eta, pi.shape[0] // w.G.shape[1], first, last, w.softmax)
+        mirror_ascent(logits, pi, w.Q, eta, pi.shape[0] // w.G.shape[1], first, last, w.softmax)
     return below
