@@ -1,4 +1,4 @@
-"""The comment behind a field of a record is its documentation: shapes stand where the code says them."""
+"""The comment behind a field of a record documents it: shapes stand where the code says them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,22 @@ import griffe
 
 
 class FieldComments(griffe.Extension):
-    """Gives an attribute without a docstring the comment behind it."""
+    """Lists the fields of a class that have a comment behind them, in its docstring."""
 
-    def on_attribute_instance(self, *, attr: griffe.Attribute, **_: Any) -> None:
-        """Called for every attribute that is found."""
-        if attr.docstring is None and attr.lineno is not None and attr.parent.is_class:
-            line = attr.lines_collection[attr.filepath][(attr.endlineno or attr.lineno) - 1]
-            if comment := re.search(r"  # (?!fmt|type|noqa)(.+)$", line):
-                attr.docstring = griffe.Docstring(comment[1], parent=attr)
+    def on_class_members(self, *, cls: griffe.Class, **_: Any) -> None:
+        """Called for every class, once its fields are known."""
+        lines = [
+            f"    {name}: {comment}"
+            for name, field in cls.attributes.items()
+            if not name.startswith("_") and (comment := _comment(field))
+        ]
+        if lines and cls.docstring is not None:
+            cls.docstring.value += "\n\nAttributes:\n" + "\n".join(lines)
+
+
+def _comment(field: griffe.Attribute) -> str:
+    if field.docstring is not None or field.lineno is None:
+        return ""
+    line = field.lines_collection[field.filepath][(field.endlineno or field.lineno) - 1]
+    found = re.search(r"  # (?!fmt|type|noqa)(.+)$", line)
+    return re.sub(r"(\[[^\]]*\])", r"`\1`", found[1]) if found else ""

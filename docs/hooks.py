@@ -10,6 +10,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
+# MathML needs a font with a table of mathematics, which not every system has: STIX Two Math, under the Open Font Licence.
+FONT = Path(find_spec("ziamath").origin).parent / "fonts" / "STIXTwoMath-Regular.ttf"
 # Public modules beside the ones that `safespot` itself takes names from.
 MODULES = ("gym", "problems", "theory", "report", "experiments.summary")
 MATH = re.compile(
@@ -45,6 +48,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
     for path, text in made_pages().items():
         files.append(File.generated(config, path, content=text))
+    files.append(File.generated(config, "assets/math.ttf", abs_src_path=str(FONT)))
     return files
 
 
@@ -92,8 +96,11 @@ def path_of(module: str, name: str) -> str:
 
 
 def _mathml(match: re.Match[str]) -> str:
+    """MathML of what was matched; the converter knows no `aligned`, and takes no backslash off a large brace."""
+    latex = html.unescape(match["latex"]).replace("{aligned}", "{align*}")
     display = "block" if match[1] == "div" else "inline"
-    return convert(html.unescape(match["latex"]), display=display)
+    made = re.sub(r">\\([{}])<", r">\1<", convert(latex, display=display))
+    return made if display == "block" else f'<span class="math">{made}</span>'
 
 
 def _page(module: str) -> str:
