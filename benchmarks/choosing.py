@@ -2,15 +2,14 @@
 
     python -m benchmarks.choosing FOLDER
 
-does the sweeps of `SWEEPS` that are not done yet, a store for each in FOLDER, and writes their tables. It takes about three
-minutes of processor time.
+does the sweeps of `SWEEPS` that are not done yet, a store for each in FOLDER, and writes their tables. It takes about
+three minutes of processor time. The numbers depend on seeds and versions, not on the machine's speed.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from datetime import date
 from pathlib import Path
 
 from safespot.experiments import Store, sweep
@@ -18,15 +17,15 @@ from safespot.report import findings
 from safespot.report.findings import Line, Study
 
 from .processes import ROOT
-from .record import machine, where, write_between
+from .record import write_between
 
 PAGE = ROOT / "docs" / "choosing.md"
 SWEEPS = ("tradeoff", "known-thresholds", "thresholds", "bonus", "rho", "drift")
 
 
 def table(store: Store) -> Iterator[str]:
-    """A row for each setting; with several lengths, a column for each in every cell group."""
-    yield "| setting | episodes | reward, late | of the optimum | missed an episode, early | missed an episode, late | known of the limit |"
+    """A row for each setting and length."""
+    yield "| setting | episodes | reward | of the optimum | missed, early | missed, late | limit known |"
     yield "|---|---:|---:|---:|---:|---:|---:|"
     for study in findings.read(store):
         for line in study.lines:
@@ -34,7 +33,7 @@ def table(store: Store) -> Iterator[str]:
 
 
 def row(study: Study, line: Line) -> str:
-    """Early and late are the first and the last quarter; missed counts shortfalls only (strong)."""
+    """Rewards are those of the last quarter; early and late are the first and the last; shortfalls are strong."""
     reward = line.late("value").mean
     early, late = (line.rate("strong_violation", late=which).mean for which in (False, True))
     learned = "thresholds" not in line.group.about["learner_options"]
@@ -52,8 +51,7 @@ def main() -> None:
     folder = parser.parse_args().folder
     for name in SWEEPS:
         swept = sweep(ROOT / "examples" / "sweeps" / f"{name}.toml", folder / name)
-        lines = [where(machine(), date.today().isoformat()), "", *table(swept.store)]
-        write_between(PAGE, name, "\n".join(lines))
+        write_between(PAGE, name, "\n".join(table(swept.store)))
 
 
 if __name__ == "__main__":

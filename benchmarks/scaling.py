@@ -16,8 +16,12 @@ from .processes import ROOT
 from .record import RESULTS, where, write_between
 
 PAGE = ROOT / "docs" / "scaling.md"
-GROWTH = re.compile(r"growth of an episode with (\w+) from (\d+) to (\d+) \(counts in (a block|lists); (.*)\)")
-EPISODE = re.compile(r"an episode(?: after [\d,]+)?, (S = \d+, A = \d+, H = \d+, m = \d+).*(bonus scale [\d.]+)")
+GROWTH = re.compile(
+    r"growth of an episode with (\w+) from (\d+) to (\d+) \(counts in (a block|lists); (.*)\)"
+)
+EPISODE = re.compile(
+    r"an episode(?: after [\d,]+)?, (S = \d+, A = \d+, H = \d+, m = \d+).*(bonus scale [\d.]+)"
+)
 SECONDS = {"µs": 1e-6, "ms": 1e-3}
 SWEEP = 5 * 8 * 1_000_000  # episodes: five settings, eight seeds, a million each
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import griffe
@@ -23,8 +24,12 @@ class FieldComments(griffe.Extension):
 
 
 def _comment(field: griffe.Attribute) -> str:
-    if field.docstring is not None or field.lineno is None:
+    if (
+        field.docstring is not None
+        or field.endlineno is None
+        or not isinstance(field.filepath, Path)
+    ):
         return ""
-    line = field.lines_collection[field.filepath][(field.endlineno or field.lineno) - 1]
+    line = field.lines_collection[field.filepath][field.endlineno - 1]
     found = re.search(r"  # (?!fmt|type|noqa)(.+)$", line)
     return re.sub(r"(\[[^\]]*\])", r"`\1`", found[1]) if found else ""

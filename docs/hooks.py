@@ -10,7 +10,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterator
-from importlib.util import find_spec
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,13 +24,11 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
-# MathML needs a font with a table of mathematics, which not every system has: STIX Two Math, under the Open Font Licence.
-FONT = Path(find_spec("ziamath").origin).parent / "fonts" / "STIXTwoMath-Regular.ttf"
+# MathML needs a font with a table for mathematics, which not every system has. This one is under the Open Font Licence.
+FONT = Path(str(distribution("ziamath").locate_file("ziamath/fonts/STIXTwoMath-Regular.ttf")))
 # Public modules beside the ones that `safespot` itself takes names from.
 MODULES = ("gym", "problems", "theory", "report", "experiments.summary")
-MATH = re.compile(
-    r'<(span|div) class="arithmatex">\\[(\[](?P<latex>.*?)\\[)\]]</\1>', re.DOTALL
-)
+MATH = re.compile(r'<(span|div) class="arithmatex">\\[(\[](?P<latex>.*?)\\[)\]]</\1>', re.DOTALL)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -38,7 +36,11 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     for section in config.nav or []:
         if "Reference" in section:
             pages = [{module: _page(module)} for module in public_modules()]
-            section["Reference"] = [section["Reference"], {"The command": "reference/command.md"}, *pages]
+            section["Reference"] = [
+                section["Reference"],
+                {"The command": "reference/command.md"},
+                *pages,
+            ]
     return config
 
 
@@ -86,7 +88,9 @@ def made_pages() -> dict[str, str]:
         "examples.md": "\n".join(_examples()),
         "reference.md": "\n".join(_index(modules)),
         "reference/command.md": "\n".join(_commands()),
-        **{_page(module): "\n".join(_reference(module, names)) for module, names in modules.items()},
+        **{
+            _page(module): "\n".join(_reference(module, names)) for module, names in modules.items()
+        },
     }
 
 
@@ -151,7 +155,13 @@ def _commands() -> Iterator[str]:
     yield f"# The command\n\n{command.help} [How to use it](../command.md).\n"
     yield from _parameters(command)
     for name, sub in command.commands.items():
-        usage = " ".join(["safespot", name, *sub.collect_usage_pieces(sub.make_context(name, [], resilient_parsing=True))])
+        usage = " ".join(
+            [
+                "safespot",
+                name,
+                *sub.collect_usage_pieces(sub.make_context(name, [], resilient_parsing=True)),
+            ]
+        )
         about, _, examples = inspect.cleandoc(sub.help).partition("\b\nExamples:\n")
         yield f"\n## {name}\n\n```\n{usage}\n```\n\n{about}"
         yield from _parameters(sub)
@@ -174,7 +184,10 @@ def _parameters(command: Any) -> Iterator[str]:
 def _examples() -> Iterator[str]:
     """The scripts and sweeps of examples/, whole."""
     yield "# Examples\n\nScripts to run and to change, then sweeps for `safespot sweep FILE --out STORE`.\n"
-    for folder, pattern, language in (("examples", "*.py", "python"), ("examples/sweeps", "*.toml", "toml")):
+    for folder, pattern, language in (
+        ("examples", "*.py", "python"),
+        ("examples/sweeps", "*.toml", "toml"),
+    ):
         for file in sorted((ROOT / folder).glob(pattern)):
             text = file.read_text(encoding="utf-8").rstrip()
             yield f"## {file.name} {{ #{_anchor(file.name)} }}\n\n```{language}\n{text}\n```\n"

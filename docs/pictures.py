@@ -1,7 +1,7 @@
 """The pictures of the start page and of the algorithm's page: `python docs/pictures.py [FOLDER]`.
 
-The start page's problem is the one that its first snippet makes, so that text and pictures cannot part. All numbers come
-from fixed seeds: the same versions draw the same pictures, in about ten seconds.
+The start page's problem is the one that its first snippet makes, so that text and pictures cannot part. All numbers
+come from fixed seeds: the same versions draw the same pictures, in about ten seconds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,12 @@ import safespot as ss
 DOCS = Path(__file__).parent
 EPISODES = 50_000
 # What the page advises; `options` of a run add to it.
-ADVICE: dict[str, Any] = {"bonus_scale": 0.01, "estimator": "pooled", "policy_step": 0.01, "dual_step": 0.02}
+ADVICE: dict[str, Any] = {
+    "bonus_scale": 0.01,
+    "estimator": "pooled",
+    "policy_step": 0.01,
+    "dual_step": 0.02,
+}
 LOOKS = (("#0072B2", "-"), ("#009E73", "--"), ("#D55E00", "-."))  # told apart without colour too
 
 Panel = tuple[str, Callable[[ss.Run], Any], float | Callable[[Any], Any], str]
@@ -32,26 +37,59 @@ def main(folder: Path) -> None:
     budget = float(problem.cmdp.limits[0])
 
     def learn(problem: ss.Problem = problem, **options: Any) -> ss.Run:
-        learner = ss.Spot(**problem.interface, **{**ADVICE, "episodes": EPISODES, "rho": rho, **options})
+        learner = ss.Spot(
+            **problem.interface, **{**ADVICE, "episodes": EPISODES, "rho": rho, **options}
+        )
         return ss.learn(problem, learner, seed=0)
 
-    wear: Panel = ("wear a shift", lambda run: run.constraint_values[:, 0], budget, "the true budget")
-    water: Panel = ("water a shift", lambda run: run.values, optimum.value, "best within the budget")
-    stances = {name: learn(stance=xi) for name, xi in (("pessimistic", 0.0), ("half way", 0.5), ("optimistic", 1.0))}
+    wear: Panel = (
+        "wear a shift",
+        lambda run: run.constraint_values[:, 0],
+        budget,
+        "the true budget",
+    )
+    water: Panel = (
+        "water a shift",
+        lambda run: run.values,
+        optimum.value,
+        "best within the budget",
+    )
+    stances = {
+        name: learn(stance=xi)
+        for name, xi in (("pessimistic", 0.0), ("half way", 0.5), ("optimistic", 1.0))
+    }
     threshold(folder / "start-threshold.svg", problem, stances["half way"], budget)
     curves(folder / "start-stances.svg", stances, [wear, water])
 
-    price: Panel = ("price of wear (multiplier)", lambda run: run.multipliers[:, 0], optimum.multipliers[0], "the true price")
-    own_steps = {"policy_step": None, "dual_step": None}  # the paper's, which depend on rho
-    rhos = {f"rho = {value:.3g}": learn(rho=value, stance=0.5, **own_steps) for value in (0.5, rho, 30.0)}
+    price: Panel = (
+        "price of wear (multiplier)",
+        lambda run: run.multipliers[:, 0],
+        optimum.multipliers[0],
+        "the true price",
+    )
+    own_steps: dict[str, Any] = {
+        "policy_step": None,
+        "dual_step": None,
+    }  # the paper's, which depend on rho
+    rhos = {
+        f"rho = {value:.3g}": learn(rho=value, stance=0.5, **own_steps)
+        for value in (0.5, rho, 30.0)
+    }
     curves(folder / "start-rho.svg", rhos, [price, wear])
 
     drift = ss.Drift([0.9], first=5_000, last=10_000)
     moving = ss.Problem(problem.cmdp, ss.Signals(drift=drift))
     true = lambda t: np.array([budget + (0.9 - budget) * drift.progress(each) for each in t])  # noqa: E731
     in_use: Panel = ("budget believed", lambda run: run.thresholds[:, 0], true, "the true budget")
-    wear_then: Panel = ("wear a shift", lambda run: run.constraint_values[:, 0], true, "the true budget")
-    windows = {f"window = {gamma:g}": learn(moving, window=gamma, stance=0.5) for gamma in (1.0, 0.3, 0.05)}
+    wear_then: Panel = (
+        "wear a shift",
+        lambda run: run.constraint_values[:, 0],
+        true,
+        "the true budget",
+    )
+    windows = {
+        f"window = {gamma:g}": learn(moving, window=gamma, stance=0.5) for gamma in (1.0, 0.3, 0.05)
+    }
     curves(folder / "start-window.svg", windows, [in_use, wear_then], first=1_000)
 
     (folder / "data-path.svg").write_text(data_path(), encoding="utf-8")
@@ -70,7 +108,10 @@ def threshold(path: Path, problem: ss.Problem, run: ss.Run, budget: float) -> No
     """What the hints of single shifts look like, and how the bounds close in on their mean."""
 
     def draw(plt: Any) -> Any:
-        streams, uniform = ss.streams(0), np.full((problem.cmdp.H, problem.cmdp.S, problem.cmdp.A), 1 / problem.cmdp.A)
+        streams, uniform = (
+            ss.streams(0),
+            np.full((problem.cmdp.H, problem.cmdp.S, problem.cmdp.A), 1 / problem.cmdp.A),
+        )
         shifts = np.arange(1, 61)
         hints = [ss.play(problem, uniform, streams, int(t)).thresholds.sum() for t in shifts]
         figure, (single, many) = plt.subplots(1, 2, figsize=(7.6, 2.9), layout="constrained")
@@ -87,7 +128,9 @@ def threshold(path: Path, problem: ss.Problem, run: ss.Run, budget: float) -> No
     save(path, draw)
 
 
-def curves(path: Path, runs: Mapping[str, ss.Run], panels: Sequence[Panel], first: int = 10) -> None:
+def curves(
+    path: Path, runs: Mapping[str, ss.Run], panels: Sequence[Panel], first: int = 10
+) -> None:
     """Each panel shows one thing of every run, against episodes."""
 
     def draw(plt: Any) -> Any:
@@ -95,8 +138,20 @@ def curves(path: Path, runs: Mapping[str, ss.Run], panels: Sequence[Panel], firs
         for axes, (title, of, true, words) in zip(several, panels, strict=True):
             for (name, run), (colour, line) in zip(runs.items(), LOOKS, strict=True):
                 shown = run.episodes >= first
-                axes.plot(run.episodes[shown], of(run)[shown], line, color=colour, label=name, linewidth=1.5)
-            level(axes, true(run.episodes[shown]) if callable(true) else true, words, run.episodes[shown])
+                axes.plot(
+                    run.episodes[shown],
+                    of(run)[shown],
+                    line,
+                    color=colour,
+                    label=name,
+                    linewidth=1.5,
+                )
+            level(
+                axes,
+                true(run.episodes[shown]) if callable(true) else true,
+                words,
+                run.episodes[shown],
+            )
             axes.set(xlabel="shifts", xscale="log", title=title)
         several[0].legend(frameon=False)
         return figure
@@ -140,10 +195,22 @@ BOXES = {
     "play": (0.5, 0, "play π_t for H steps", "the environment, or a simulation", "simulation.play"),
     "episode": (0.5, 1, "episode t", "states, actions, noisy signals", "arrays.Episode"),
     "counts": (0, 2, "counts and sums", "n, Σr, Σg, successors", "estimators.add_visit"),
-    "window": (1, 2, "growing window", "threshold samples, the newest share γ", "estimators.add_to_window"),
+    "window": (
+        1,
+        2,
+        "growing window",
+        "threshold samples, the newest share γ",
+        "estimators.add_to_window",
+    ),
     "model": (0, 3, "optimistic model", "r̂ + φ, ĝ + φ, p̂", "optimism.refresh_pair"),
     "bounds": (1, 3, "threshold α_ξ", "between α̂ − ζ and α̂ + ζ", "optimism.threshold_bounds"),
-    "evaluation": (0, 4, "truncated evaluation", "Q_r + Σ λ Q_g, at most the steps left", "planning.evaluate_states"),
+    "evaluation": (
+        0,
+        4,
+        "truncated evaluation",
+        "Q_r + Σ λ Q_g, at most the steps left",
+        "planning.evaluate_states",
+    ),
     "dual": (1, 5, "dual step", "λ rises where V_g falls short of α_ξ", "updates.dual_step"),
     "policy": (0, 5, "mirror ascent", "π_{t+1} ∝ π_t exp(η Q)", "updates.mirror_ascent"),
 }
@@ -171,13 +238,25 @@ def data_path() -> str:
     parts.append(f'<path d="M{x} {y + HIGH / 2}H12V{top}H{_corner("play")[0]}" {_stroke("5 4")}/>')
     x, y = _corner("dual")
     across = _corner("evaluation")[1] + HIGH / 3
-    parts.append(f'<path d="M{x + WIDE * 0.72} {y}V{across}H{_corner("evaluation")[0] + WIDE}" {_stroke("5 4")}/>')
-    parts.append(_text(x + WIDE * 0.72 - 8, across - 6, "λ, in the next episode", 10, "#444", "end"))
+    parts.append(
+        f'<path d="M{x + WIDE * 0.72} {y}V{across}H{_corner("evaluation")[0] + WIDE}" {_stroke("5 4")}/>'
+    )
+    parts.append(
+        _text(x + WIDE * 0.72 - 8, across - 6, "λ, in the next episode", 10, "#444", "end")
+    )
     parts.append(_text(18, top - 8, "π, in the next episode", 10, "#444", "start"))
     for name, (_, _, title, about, code) in BOXES.items():
         x, y = _corner(name)
-        fill = "#fff3e0" if name in ("window", "bounds") else "#e3f2fd" if name not in ("play", "episode") else "#f5f5f5"
-        parts.append(f'<rect x="{x}" y="{y}" width="{WIDE}" height="{HIGH}" rx="6" fill="{fill}" stroke="#888"/>')
+        fill = (
+            "#fff3e0"
+            if name in ("window", "bounds")
+            else "#e3f2fd"
+            if name not in ("play", "episode")
+            else "#f5f5f5"
+        )
+        parts.append(
+            f'<rect x="{x}" y="{y}" width="{WIDE}" height="{HIGH}" rx="6" fill="{fill}" stroke="#888"/>'
+        )
         middle = x + WIDE / 2
         parts.append(_text(middle, y + 19, title, 13, "#111", weight="bold"))
         parts.append(_text(middle, y + 36, about, 11, "#222"))
@@ -204,12 +283,21 @@ def _stroke(dash: str = "") -> str:
 
 
 def _text(
-    x: float, y: float, text: str, size: float, fill: str, anchor: str = "middle", weight: str = "normal", family: str = ""
+    x: float,
+    y: float,
+    text: str,
+    size: float,
+    fill: str,
+    anchor: str = "middle",
+    weight: str = "normal",
+    family: str = "sans-serif",
 ) -> str:
-    """A line of text; what stands behind an underscore is set low."""
-    low = re.sub(r"_(\{[^}]*\}|\w)", lambda m: f'<tspan dy="3" font-size="{size * 0.75:g}">{m[1].strip("{}")}</tspan><tspan dy="-3">​</tspan>', text) if not family else text
-    style = f' font-family="{family}"' if family else ""
-    return f'<text x="{x:g}" y="{y:g}" font-size="{size:g}" fill="{fill}" text-anchor="{anchor}" font-weight="{weight}"{style}>{low}</text>'
+    """A line of text; in prose, what stands behind an underscore is set low."""
+    if family == "sans-serif":
+        low = rf'<tspan dy="3" font-size="{size * 0.75:g}">\1</tspan><tspan dy="-3">&#8203;</tspan>'
+        text = re.sub(r"_\{?([\w+]+)\}?", low, text)
+    style = f'font-family="{family}" font-weight="{weight}" font-size="{size:g}"'
+    return f'<text x="{x:g}" y="{y:g}" fill="{fill}" text-anchor="{anchor}" {style}>{text}</text>'
 
 
 if __name__ == "__main__":
