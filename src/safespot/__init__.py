@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .blackbox import BlackBox, check_problem_env, env_interface
     from .certificate import Certificate, certify
     from .cmdp import CMDP
+    from .empirical import EmpiricalModel, empirical_model
     from .env_training import learn_env
     from .errors import (
         Infeasible,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         SpotOptions,
         Uniform,
     )
+    from .logs import Log, read_log, write_log
     from .metrics import Run
     from .oracle import Evaluation, Slater, Solution, evaluate, slater, solve
     from .proposals import Proposal, propose_policy
@@ -60,6 +62,7 @@ __all__ = [
     "Certificate",
     "Deterministic",
     "Drift",
+    "EmpiricalModel",
     "Ending",
     "Episode",
     "Evaluation",
@@ -71,6 +74,7 @@ __all__ = [
     "InvalidModel",
     "InvalidOption",
     "Learner",
+    "Log",
     "MissingPackage",
     "OptCMDP",
     "OptCMDPBonus",
@@ -96,6 +100,7 @@ __all__ = [
     "certify",
     "certify_by_trial",
     "check_problem_env",
+    "empirical_model",
     "env_interface",
     "episodes_needed",
     "evaluate",
@@ -108,10 +113,12 @@ __all__ = [
     "problem_from_table",
     "problems",
     "propose_policy",
+    "read_log",
     "slater",
     "solve",
     "streams",
     "sweep",
+    "write_log",
 ]
 
 # Where each public name lives; a module is imported when one of its names is first used, so that
@@ -121,6 +128,7 @@ _HOMES = {
     "blackbox": ["BlackBox", "check_problem_env", "env_interface"],
     "certificate": ["Certificate", "certify"],
     "cmdp": ["CMDP"],
+    "empirical": ["EmpiricalModel", "empirical_model"],
     "env_training": ["learn_env"],
     "errors": [
         "Infeasible", "InvalidEpisode", "InvalidFile", "InvalidModel", "InvalidOption",
@@ -132,6 +140,7 @@ _HOMES = {
         "OptPessPrimalDual", "OptPrimalDual", "RegularizedPrimalDual", "Spot", "SpotOptions",
         "Uniform",
     ],
+    "logs": ["Log", "read_log", "write_log"],
     "metrics": ["Run"],
     "oracle": ["Evaluation", "Slater", "Solution", "evaluate", "slater", "solve"],
     "proposals": ["Proposal", "propose_policy"],
