@@ -171,7 +171,7 @@ class Spec(_Record):
     problem: ProblemSpec
     learners: Annotated[list[LearnerSpec], Field(min_length=1)]
     record: Literal["log", "all"] | Count = "log"
-    track: Literal["every", "grid"] = "every"
+    track: Literal["every", "grid", "audit"] = "every"
 
     def runs(self) -> list[RunSpec]:
         """Every run once, seeds innermost."""
