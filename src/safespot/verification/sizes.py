@@ -1,0 +1,36 @@
+"""The shipped sweeps: TOML files beside this one, each with a table of sizes.
+
+A file is a sweep (docs/experiments.md) with `problems` in place of one `problem`, and `sizes`: how many episodes and seeds
+at each. A problem with a `size` of its own is for that size alone. Every run is audited.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from enum import StrEnum
+from importlib.resources import files as resources
+from typing import Any
+
+from ..experiments.spec import RunSpec, as_spec
+
+
+class Size(StrEnum):
+    """How much is run."""
+
+    quick = "quick"
+    full = "full"
+    extended = "extended"
+
+
+def shipped_runs(name: str, size: Size) -> list[RunSpec]:
+    """The runs of a shipped sweep at a size."""
+    source = resources(__package__).joinpath("sweeps", f"{name}.toml")
+    content: dict[str, Any] = tomllib.loads(source.read_text(encoding="utf-8"))
+    chosen = content.pop("sizes")[size]
+    problems = [p for p in content.pop("problems") if p.pop("size", size) == size]
+    whole = {**content, **chosen, "track": "audit"}
+    return [
+        run
+        for problem in problems
+        for run in as_spec({**whole, "problem": problem}, source.name).runs()
+    ]
