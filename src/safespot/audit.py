@@ -3,20 +3,19 @@
 A learner cannot know whether its intervals hold; whoever has the true model can. After each episode the
 audit looks at the learner's own estimates, radii and values:
 
-| column            | up to and including the episode                                                       | paper |
-|-------------------|---------------------------------------------------------------------------------------|-------|
-| `threshold_ratio` | largest error of a threshold's mean over its radius at scale 1, over i, h, t, pairs   | thm:estimator2 |
-| `bonus_ratio`     | largest error of a pair's model over its bonus in use                                 | app:success event |
-| `nested_slack`    | smallest distance of a true episodic threshold from the nearer bound, inside them     | sec:Strong duality |
-| `optimism_slack`  | smallest optimistic value less the true value of the policy, over r and g             | lem:dual optimism |
-| `zeta_sum`        | sum of the threshold radii in use                                                     | lem:gw-sum |
-| `window_sum`      | sum of E 1 / sqrt(windowed count) of the pairs that the policy visits                 | lem:gw-sum |
-| `phi_sum`         | sum of E min(H-h+1, 2 phi) of these pairs                                             | lem:policy errors-truncated |
-| `mirror_sum`      | sum of E <Q_t, pi* - pi_t> along the optimal policy                                   | lem:OMD |
-| `first_feasible`  | the first episode whose pessimistic thresholds leave room (Assumption 2); 0: none yet | asp-2 |
+    threshold_ratio   thm:estimator2   largest error of a threshold's mean over its radius at scale 1 (i, h, t, pairs)
+    bonus_ratio       F^r, F^g, F^p    largest error of a pair's model over its bonus in use
+    nested_slack      F_pes, F_opt     smallest distance of a true episodic threshold from its bounds; < 0: outside
+    optimism_slack    dual optimism    smallest optimistic value less the true value of the policy, of r and all g
+    zeta_sum          lem:gw-sum       sum of the threshold radii in use
+    window_sum        lem:gw-sum       sum of E 1 / sqrt(windowed count) of the pairs that the policy visits
+    phi_sum           lem:policy errors-truncated   sum of E min(H-h+1, 2 phi) of these pairs
+    mirror_sum        lem:OMD          sum of E <Q_t, pi* - pi_t> along an optimal policy pi*
+    first_feasible    asp-2            the first episode whose pessimistic thresholds leave room; 0: none yet
 
-An interval of scale k holds in the whole run if and only if ``threshold_ratio <= k``: an error is never above 1, which is
-where a radius ends. Expectations are exact, under the policy in the true model. Everything is in inside units.
+Each is taken up to and including the episode. All intervals of scale k hold in the whole run if and only if
+``threshold_ratio <= k``: an error is never above 1, which is where a radius ends.
+Expectations are exact, under the policy in the true model. Everything is in inside units.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ def audit(cmdp: CMDP, learner: Learner, grid: int) -> Audit:
         raise InvalidOption(
             "track='audit' looks at every pair in every episode; this problem is too large for it."
         )
-    H, S, A, m = cmdp.H, cmdp.S, cmdp.A, cmdp.m
+    H, S, A = cmdp.H, cmdp.S, cmdp.A
     totals = np.zeros(len(COLUMNS))
     totals[[NESTED_SLACK, OPTIMISM_SLACK]] = np.inf
     made = Audit(
@@ -149,18 +148,14 @@ def audit_chunk(
 
 
 @inner
-def look_before(
-    rates: Rates, state: State, window: Window, tracker: Tracker, audit: Audit
-) -> None:
+def look_before(rates: Rates, state: State, window: Window, tracker: Tracker, audit: Audit) -> None:
     """Keep the policy, and what the data before the episode make of its sums."""
     H, S, A = state.pi.shape
     for h in range(H):
         for s in range(S):
             for a in range(A):
                 audit.pi[h, s, a] = state.pi[h, s, a]
-    forward_values(
-        audit.sums, state.pi, tracker.now, tracker.after, tracker.mass, audit.expected
-    )
+    forward_values(audit.sums, state.pi, tracker.now, tracker.after, tracker.mass, audit.expected)
     for h in range(H):
         n = window.n[h, representative(window, h)]
         audit.totals[ZETA_SUM] += threshold_radius(rates.radii, float(n)) if n > 0 else 1.0
@@ -228,7 +223,7 @@ def look_after(
 def worst_threshold(radii: Radii, window: Window, alpha: Float) -> float:
     """The largest ``|alpha_hat - alpha|`` over its radius at scale 1, of all constraints, steps and pairs."""
     H, pairs = window.n.shape
-    worst = 0.0
+    worst: float = 0.0
     for h in range(H):
         for pair in range(pairs):
             n = window.n[h, pair]
@@ -256,7 +251,7 @@ def model_error(model: Model, statistics: Statistics, h: int, pair: int, error: 
     apart = 0.0
     for s in range(S):
         apart += abs(error[s])
-    return off + 0.5 * (H - 1 - h) * apart
+    return float(off + 0.5 * (H - 1 - h) * apart)
 
 
 @inner

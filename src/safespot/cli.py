@@ -370,8 +370,9 @@ def verify(
 ) -> None:
     """Measure the paper's claims and judge each.
 
-    Ends with a page (STORE/report.html), the same as Markdown (STORE/verification.md) and STORE/figures. What a claim turns
-    out to be is a result: the command succeeds whatever it is. Ctrl-C keeps what is done, and the same command goes on.
+    Ends with a page (STORE/report.html), the same as Markdown (STORE/verification.md) and STORE/figures. What a claim
+    turns out to be is a result: the command succeeds whatever it is. Ctrl-C keeps what is done, and the same command
+    goes on.
 
     \b
     Examples:

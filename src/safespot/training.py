@@ -15,6 +15,7 @@ from __future__ import annotations
 import sys
 import time
 import warnings
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -179,11 +180,11 @@ class Training:
         done = 0
         while done < n:
             learner.make_room()
-            known = (
+            known: Any = (
                 learner.rates, learner.state, learner.statistics, learner.window,
                 self.played, self.tracker, self.record,
             )  # fmt: skip
-            given = (self.truth, self.luck, progress, optima, done, n)
+            given: Any = (self.truth, self.luck, progress, optima, done, n)
             if self.audit is not None:
                 done = audit_chunk(*given, *known, self.audit)
             else:
@@ -253,7 +254,9 @@ class Training:
             seed=self.seed,
             track=self.track,
             seconds=self.seconds,
-            audit={} if self.audit is None else dict(zip(COLUMNS, self.audit.rows[:rows].T, strict=True)),
+            audit={}
+            if self.audit is None
+            else dict(zip(COLUMNS, self.audit.rows[:rows].T, strict=True)),
         )
 
 

@@ -121,9 +121,9 @@ class Store:
             return {}
         files = [str(self._file(run, "parquet")) for run in runs]
         try:
-            found = duckdb.sql(
+            found = duckdb.execute(
                 "from read_parquet($files, union_by_name = true) order by run, episode",
-                params={"files": files},
+                {"files": files},
             ).fetchnumpy()
         except duckdb.Error as problem:
             raise InvalidFile(f"{self.path} has no such results: {problem}") from None

@@ -10,7 +10,7 @@ from ..report.words import number
 from . import pictures
 from .evidence import Evidence, Trace, grouped
 from .inference import mean, near, slope
-from .verdicts import LEVEL, Claim, Figure, Judgement, Outcome, Verdict, table, together
+from .verdicts import LEVEL, Claim, Figure, Judgement, Outcome, Verdict, decide, table
 
 MARGIN = 0.25  # the exponent of the first episode in the margin counts as -2 within this
 SATURATED = 0.99  # of rho
@@ -28,20 +28,32 @@ def judge(evidence: Evidence) -> Judgement:
         peak = [multiplier_before(trace) for trace in theirs]
         peaks.setdefault(scale, []).extend(peak)
         said = mean(there, 0.05) if there else "–"
-        cells = [f"{len(there)} of {len(theirs)}", said, number(expected(theirs[0])), mean(peak, 0.05)]
+        cells = [
+            f"{len(there)} of {len(theirs)}",
+            said,
+            number(expected(theirs[0])),
+            mean(peak, 0.05),
+        ]
         rows.append([f"{scale:g}", number(margin), *cells])
         if there:
             points.append({"x": margin, "y": float(np.mean(there)), "series": f"bonus × {scale:g}"})
             if scale == 1.0:
                 points.append(
-                    {"x": margin, "y": expected(theirs[0]), "series": "4 L (H/ξ)² S A", "dashed": True}
+                    {
+                        "x": margin,
+                        "y": expected(theirs[0]),
+                        "series": "4 L (H/ξ)² S A",
+                        "dashed": True,
+                    }
                 )
     verdicts = [
         Verdict(
             statement="Assumption 2 holds from the first episode on.",
             outcome=Outcome.FAILS if all(first(t) > 1.0 for t in traces) else Outcome.HOLDS,
-            reason=f"In all {len(traces)} runs the first pessimistic threshold is the trivial one, H, which no policy keeps with room; "
-            "it is first feasible after the episodes in the table. The regret analysis does not use it (notes on the paper).",
+            reason=f"In all {len(traces)} runs the first pessimistic threshold is the trivial one, "
+            "H, which no policy keeps with room; "
+            "it is first feasible after the episodes in the table. The regret analysis does not "
+            "use it (notes on the paper).",
             test="none is needed: it is so in every run",
         ),
         _eventually(traces, reached),
@@ -61,8 +73,10 @@ def judge(evidence: Evidence) -> Judgement:
             ),
         ),
         (
-            "Before the thresholds are feasible the multiplier can only rise where the values of the constraint are believed to be "
-            "below the threshold. With the paper's bonus everything is still believed to be at its cap H by then, so that the "
+            "Before the thresholds are feasible the multiplier can only rise where the values of "
+            "the constraint are believed to be "
+            "below the threshold. With the paper's bonus everything is still believed to be at its "
+            "cap H by then, so that the "
             "multiplier stays near 0; with a hundredth of it values are known long before thresholds.",
         ),
     )
@@ -81,7 +95,7 @@ def multiplier_before(trace: Trace) -> float:
 
 
 def expected(trace: Trace) -> float:
-    """Episodes until H radii, each of a pair with a share 1/(SA) of the samples, fit into the margin: 4 L (H / xi)^2 S A."""
+    """Episodes until H radii of pairs with 1/(SA) of the samples each fit into the margin: 4 L (H / xi)^2 S A."""
     c = trace.cmdp
     L = math.log(c.m * c.S * c.A * c.H * trace.run.episodes / 0.05)
     return 4.0 * L * (c.H / trace.slater.margin) ** 2 * c.S * c.A
@@ -119,10 +133,9 @@ def _law(traces: tuple[Trace, ...]) -> Verdict:
 
 def _saturates(scale: float, peaks: list[float]) -> Verdict:
     full = sum(peak >= SATURATED for peak in peaks)
-    outcome = Outcome.HOLDS if full == len(peaks) else Outcome.FAILS if full == 0 else Outcome.OPEN
     return Verdict(
         statement=f"Before that, the multiplier saturates at ρ (bonus × {scale:g}).",
-        outcome=together([outcome]),
+        outcome=decide(holds=full == len(peaks), fails=full == 0),
         reason=f"It reaches {SATURATED:.0%} of ρ in {full} of {len(peaks)} runs; its largest value before is "
         f"{mean(peaks, 0.05)} of ρ.",
         test="none: it is counted, at the recorded episodes; “holds” means in all runs, “does not hold” in none",
@@ -132,8 +145,10 @@ def _saturates(scale: float, peaks: list[float]) -> Verdict:
 CLAIM = Claim(
     name="assumption",
     title="Pessimistic thresholds leave room",
-    says="The pessimistic threshold exceeds the true one by less than the Slater margin ξ, so that a strictly feasible policy "
-    "remains. The paper assumes it; measured is the first episode at which it is so, against ξ, and the multiplier before.",
+    says="The pessimistic threshold exceeds the true one by less than the Slater margin ξ, so that "
+    "a strictly feasible policy "
+    "remains. The paper assumes it; measured is the first episode at which it is so, against ξ, "
+    "and the multiplier before.",
     place="Assumption 2 (asp-2)",
     sweeps=("assumption",),
     judge=judge,

@@ -11,7 +11,7 @@ from ..report.words import number
 from . import pictures
 from .evidence import Evidence, Trace, grouped
 from .inference import Interval, mean, near, slope
-from .verdicts import LEVEL, Claim, Figure, Judgement, Outcome, Verdict, table
+from .verdicts import LEVEL, Claim, Figure, Judgement, Verdict, decide, table
 
 MARGIN = 0.05  # exponents within this of -1/2 count as -1/2
 NOISY_MARGIN = 0.1  # the same for errors, which are noisier than widths
@@ -34,14 +34,18 @@ def judge(evidence: Evidence) -> Judgement:
                 Verdict(
                     statement="The width of the threshold bounds falls like the episodes to the power −½.",
                     outcome=near(found, -0.5, MARGIN),
-                    reason=f"Exponent over the last decade of episodes: {found}, {len(traces)} seeds. (As a function of the "
-                    "count n the width is n^−½ by its formula; measured here is that counts grow in step with episodes.)",
+                    reason=f"Exponent over the last decade of episodes: {found}, {len(traces)} "
+                    "seeds. (As a function of the "
+                    "count n the width is n^−½ by its formula; measured here is that counts grow "
+                    "in step with episodes.)",
                     test=f"the 95 % interval of the exponent lies within {MARGIN} of −½ (Student, over seeds)",
                 ),
                 Verdict(
-                    statement="The estimate converges: its root mean squared error falls like the episodes to the power −½.",
+                    statement="The estimate converges: its root mean squared error falls like the "
+                    "episodes to the power −½.",
                     outcome=near(falling, -0.5, NOISY_MARGIN),
-                    reason=f"Exponent of the error over all decades from episode 100 on: {falling}, {len(traces)} seeds.",
+                    reason="Exponent of the error over all decades from episode 100 on: "
+                    f"{falling}, {len(traces)} seeds.",
                     test=f"the 95 % bootstrap interval over seeds lies within {NOISY_MARGIN} of −½",
                 ),
             ]
@@ -62,7 +66,8 @@ def judge(evidence: Evidence) -> Judgement:
         (
             Figure(
                 "verify-consistency",
-                "Half the width of the episodic threshold bounds (dashed) and the root mean squared error of the estimate.",
+                "Half the width of the episodic threshold bounds (dashed) and the root mean "
+                "squared error of the estimate.",
                 pictures.lines(points, "episode", "in units of the constraint"),
             ),
         ),
@@ -109,20 +114,24 @@ def _pooling(paper: list[Trace], pooled: list[Trace]) -> tuple[Verdict, list[lis
         ours = [_reached(trace, wanted) for trace in paper]
         theirs = [_reached(trace, wanted) for trace in pooled]
         if math.inf in ours or math.inf in theirs:
-            rows.append([wanted, "not reached", "not reached" if math.inf in theirs else number(float(np.mean(theirs))), "–"])
+            rows.append(
+                [
+                    wanted,
+                    "not reached",
+                    "not reached" if math.inf in theirs else number(float(np.mean(theirs))),
+                    "–",
+                ]
+            )
             continue
         ratio = mean([a / b for a, b in zip(ours, theirs, strict=True)], LEVEL)
         rows.append([wanted, number(float(np.mean(ours))), number(float(np.mean(theirs))), ratio])
     cmdp = paper[0].cmdp
-    if ratio.low > 1.0:
-        outcome = Outcome.FAILS
-    else:
-        outcome = Outcome.HOLDS if ratio.high <= 1.0 else Outcome.OPEN
     return (
         Verdict(
             statement="The representative pair needs no more episodes than pooling all pairs.",
-            outcome=outcome,
-            reason=f"For the narrowest bounds that both reached it needs {ratio} times as many. A threshold's mean does not depend "
+            outcome=decide(holds=ratio.high <= 1.0, fails=ratio.low > 1.0),
+            reason=f"For the narrowest bounds that both reached it needs {ratio} times as many. A "
+            "threshold's mean does not depend "
             f"on the pair, so pooling has every sample, up to S·A = {cmdp.S * cmdp.A} times as many.",
             test="episodes until the bounds are that narrow, ratio paired by seed, 95 % interval (Student)",
         ),
@@ -138,7 +147,8 @@ def _reached(trace: Trace, wanted: float) -> float:
 CLAIM = Claim(
     name="consistency",
     title="The estimator is consistent",
-    says="The growing-window estimate converges to the true threshold, its confidence width like n^−½. The paper estimates at the most "
+    says="The growing-window estimate converges to the true threshold, its confidence width like "
+    "n^−½. The paper estimates at the most "
     "visited pair of each step rather than pooling all pairs, which it says would dilute the estimate.",
     place="Theorem 1 and the paragraph after it (thm:estimator2)",
     sweeps=("consistency",),

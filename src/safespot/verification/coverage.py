@@ -32,7 +32,9 @@ def judge(evidence: Evidence) -> Judgement:
             {"x": k, "y": float((ratios <= k).mean()), "series": f"γ = {gamma:g}", "panel": law}
             for k in SCALES
         ]
-    largest = max((trace.last("audit_threshold_ratio") for trace in evidence["coverage"]), default=0.0)
+    largest = max(
+        (trace.last("audit_threshold_ratio") for trace in evidence["coverage"]), default=0.0
+    )
     n = len(evidence["coverage"])
     verdict = Verdict(
         statement=f"In at least {1 - DELTA:.0%} of the runs every interval holds, for all i, h, t and pairs.",
@@ -62,7 +64,8 @@ def judge(evidence: Evidence) -> Judgement:
             ),
         ),
         (
-            "The radius is loose because Theorem 1 pays for a union over all counts with a factor 4 under the root, where "
+            "The radius is loose because Theorem 1 pays for a union over all counts with a factor "
+            "4 under the root, where "
             "Hoeffding needs 1/2 (note 4 of the notes on the paper).",
         ),
     )
@@ -76,7 +79,8 @@ def _setting(trace: Trace) -> tuple[str, float]:
 CLAIM = Claim(
     name="coverage",
     title="The thresholds' confidence intervals hold",
-    says="With probability at least 1 − δ = 95 %, the windowed mean of every threshold is within its radius ζ of the truth: for "
+    says="With probability at least 1 − δ = 95 %, the windowed mean of every threshold is within "
+    "its radius ζ of the truth: for "
     "every constraint, step, episode and pair at once. Paper's constants; three noise laws, three windows.",
     place="Theorem 1 (thm:estimator2)",
     sweeps=("coverage",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from . import words
@@ -31,15 +32,19 @@ def render(made: Verification) -> str:
 
 def _section(claim: Claim, judgement: Judgement) -> str:
     verdicts = "\n".join(
-        f"- **{v.outcome}.** {v.statement} {v.reason}\n  *Test:* {v.test}." for v in judgement.verdicts
+        f"- **{v.outcome}.** {v.statement} {v.reason}\n  *Test:* {v.test}."
+        for v in judgement.verdicts
     )
-    figures = "\n".join(f"![{f.says}](figures/{f.name}.svg)\n\n{f.says}\n" for f in judgement.figures)
+    figures = "\n".join(
+        f"![{f.says}](figures/{f.name}.svg)\n\n{f.says}\n" for f in judgement.figures
+    )
     notes = "\n".join(f"{note}\n" for note in judgement.notes)
     tables = "\n".join(f"**{t.title}**\n\n{_table(t.rows)}" for t in judgement.tables)
-    return f"## {claim.title}\n\n{claim.says}\n*In the paper:* {claim.place}.\n\n{verdicts}\n\n{figures}\n{notes}\n{tables}"
+    says = f"{claim.says}\n*In the paper:* {claim.place}."
+    return f"## {claim.title}\n\n{says}\n\n{verdicts}\n\n{figures}\n{notes}\n{tables}"
 
 
-def _table(rows: tuple[tuple[str, ...], ...] | list[tuple[str, ...]]) -> str:
+def _table(rows: Sequence[tuple[str, ...]]) -> str:
     head, *body = (" | ".join(cell.replace("|", "\\|") for cell in row) for row in rows)
     rule = " | ".join("---" for _ in rows[0])
     return "\n".join(f"| {line} |" for line in (head, rule, *body)) + "\n"

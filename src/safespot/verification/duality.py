@@ -33,9 +33,11 @@ def judge(evidence: Evidence) -> Judgement:
         kept = sum(nested(trace) for trace in theirs)
         rows.append([f"{scale:g}", len(theirs), share(kept, len(theirs), LEVEL)])
     sets = Verdict(
-        statement=f"The feasible sets are nested, pessimistic in true in optimistic, in at least {1 - DELTA:.0%} of the runs.",
+        statement="The feasible sets are nested, pessimistic in true in optimistic, in at least "
+        f"{1 - DELTA:.0%} of the runs.",
         outcome=share_at_least(held, len(paper), 1.0 - DELTA, LEVEL),
-        reason=f"In {held:,} of {len(paper):,} runs the true episodic thresholds stayed between the bounds in every episode, "
+        reason=f"In {held:,} of {len(paper):,} runs the true episodic thresholds stayed between "
+        "the bounds in every episode, "
         f"{share(held, len(paper), LEVEL)}.",
         test=f"Clopper–Pearson, one-sided, at level {LEVEL}",
     )
@@ -43,10 +45,14 @@ def judge(evidence: Evidence) -> Judgement:
     return Judgement(
         (sets, duality),
         (
-            table("Nested sets by threshold_scale", ["threshold_scale", "runs", "share nested"], rows),
+            table(
+                "Nested sets by threshold_scale", ["threshold_scale", "runs", "share nested"], rows
+            ),
             gaps,
         ),
-        notes=("Nestedness is weaker than Theorem 1: errors of the steps may cancel in the sum over an episode.",),
+        notes=(
+            "Nestedness is weaker than Theorem 1: errors of the steps may cancel in the sum over an episode.",
+        ),
     )
 
 
@@ -56,7 +62,7 @@ def nested(trace: Trace) -> bool:
 
 
 def strong_duality(models: int) -> tuple[Verdict, Table]:
-    """The primal optimum by column generation, the dual one by backward induction at the multipliers of a linear program."""
+    """The primal optimum by column generation, the dual function at the multipliers of a linear program."""
     rows, worst, solved, infeasible = [], 0.0, 0, 0
     for m in (1, 2):
         for stance, sign in (("pessimistic", 1.0), ("optimistic", -1.0)):
@@ -79,7 +85,8 @@ def strong_duality(models: int) -> tuple[Verdict, Table]:
         outcome=Outcome.HOLDS if worst <= TOLERANCE and infeasible == 0 else Outcome.FAILS,
         reason=f"The largest gap of {solved:,} problems is {worst:.1e}"
         + (f"; {number(infeasible)} were infeasible." if infeasible else "."),
-        test="none: exact up to rounding. Primal by column generation, dual function by backward induction at the multipliers of an "
+        test="none: exact up to rounding. Primal by column generation, dual function by backward "
+        "induction at the multipliers of an "
         "independent linear program; thresholds moved by ¼, ½ and 9/10 of the Slater margin",
     )
     head = ["problem", "m", "problems solved", "largest gap"]
@@ -89,8 +96,10 @@ def strong_duality(models: int) -> tuple[Verdict, Table]:
 CLAIM = Claim(
     name="duality",
     title="Feasible sets and strong duality",
-    says="With probability 1 − δ the policies that keep the pessimistic thresholds are among those that keep the true ones, and these among "
-    "those that keep the optimistic ones. Where a strictly feasible policy remains, the pessimistic and the optimistic problem "
+    says="With probability 1 − δ the policies that keep the pessimistic thresholds are among those "
+    "that keep the true ones, and these among "
+    "those that keep the optimistic ones. Where a strictly feasible policy remains, the "
+    "pessimistic and the optimistic problem "
     "have no duality gap.",
     place="Section “Feasibility and Strong Duality” (sec:Strong duality)",
     sweeps=("coverage", "nested"),

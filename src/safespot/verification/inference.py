@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from ..report.words import number
-from .verdicts import Outcome
+from .verdicts import Outcome, decide
 
 
 class Interval(NamedTuple):
@@ -41,9 +42,7 @@ def share(hits: int, n: int, level: float) -> Interval:
 def share_at_least(hits: int, n: int, wanted: float, level: float) -> Outcome:
     """Whether the share behind `hits` of n is at least `wanted`: one-sided, by Clopper and Pearson."""
     found = share(hits, n, 2.0 * level)
-    if found.low >= wanted:
-        return Outcome.HOLDS
-    return Outcome.FAILS if found.high < wanted else Outcome.OPEN
+    return decide(holds=found.low >= wanted, fails=found.high < wanted)
 
 
 def mean(values: Sequence[float], level: float) -> Interval:
@@ -61,17 +60,14 @@ def mean(values: Sequence[float], level: float) -> Interval:
 def at_most(values: Sequence[float], limit: float, level: float) -> Outcome:
     """Whether the mean is at most `limit`: one-sided, by Student's interval."""
     found = mean(values, 2.0 * level)
-    if found.high <= limit:
-        return Outcome.HOLDS
-    return Outcome.FAILS if found.low > limit else Outcome.OPEN
+    return decide(holds=found.high <= limit, fails=found.low > limit)
 
 
 def near(found: Interval, wanted: float, margin: float) -> Outcome:
     """Whether an estimate is within `margin` of a value: its interval lies wholly inside, or wholly outside."""
-    if wanted - margin <= found.low and found.high <= wanted + margin:
-        return Outcome.HOLDS
-    apart = found.low > wanted + margin or found.high < wanted - margin
-    return Outcome.FAILS if apart else Outcome.OPEN
+    low, high = wanted - margin, wanted + margin
+    inside = low <= found.low and found.high <= high
+    return decide(holds=inside, fails=found.low > high or found.high < low)
 
 
 def slope(x: Sequence[float], y: Sequence[float]) -> float:
@@ -93,8 +89,8 @@ def larger(first: Sequence[float], second: Sequence[float]) -> float:
     if len(differences) == 0:
         return 1.0
     ties = len(set(np.abs(differences))) < len(differences)
-    method = "asymptotic" if ties else "exact"
-    return float(wilcoxon(differences, alternative="greater", method=method).pvalue)
+    found = wilcoxon(differences, alternative="greater", method="approx" if ties else "exact")
+    return float(found.pvalue)
 
 
 def holm(p: Sequence[float], level: float) -> list[bool]:
@@ -113,9 +109,7 @@ def ordered(samples: Sequence[Sequence[float]], level: float) -> tuple[Outcome, 
 
     Holds where every step up is significant (Holm); fails where some step down is.
     """
-    steps = list(zip(samples, samples[1:], strict=False))
+    steps = list(pairwise(samples))
     up = [larger(after, before) for before, after in steps]
     down = [larger(before, after) for before, after in steps]
-    if all(holm(up, level)):
-        return Outcome.HOLDS, up
-    return (Outcome.FAILS if any(holm(down, level)) else Outcome.OPEN), up
+    return decide(holds=all(holm(up, level)), fails=any(holm(down, level))), up

@@ -47,7 +47,10 @@ def _window_sum(traces: tuple[Trace, ...]) -> tuple[list[Verdict], Table, Figure
             if x >= 10
         ]
     rising = [
-        slope([1.0 / float(t.option("window")) for t in each], [t.last("audit_window_sum") for t in each])
+        slope(
+            [1.0 / float(t.option("window")) for t in each],
+            [t.last("audit_window_sum") for t in each],
+        )
         for each in grouped([t for g in groups.values() for t in g], lambda t: t.run.seed).values()
     ]
     in_gamma = mean(rising, LEVEL)
@@ -56,7 +59,9 @@ def _window_sum(traces: tuple[Trace, ...]) -> tuple[list[Verdict], Table, Figure
         Verdict(
             statement="The sum of 1/√(windowed count) along a run grows like √T.",
             outcome=together(outcomes),
-            reason="Exponents over the last decade of episodes: " + "; ".join(parts) + f". T = {T:,}.",
+            reason="Exponents over the last decade of episodes: "
+            + "; ".join(parts)
+            + f". T = {T:,}.",
             test=f"intervals (Student, over seeds, level {level:.4f} each) lie within {MARGIN} of ½",
         ),
         Verdict(
@@ -92,13 +97,21 @@ def _optimism(traces: list[Trace]) -> tuple[Verdict, Table]:
         kept = sum(t.last("audit_optimism_slack") >= -1e-9 for t in theirs)
         rows.append([problem, who, f"{kept} of {len(theirs)}", number(slack), number(ratio)])
     verdict = Verdict(
-        statement=f"The optimistic values bound the true ones in every episode, in at least {1 - DELTA:.0%} of the runs.",
+        statement="The optimistic values bound the true ones in every episode, in at least "
+        f"{1 - DELTA:.0%} of the runs.",
         outcome=share_at_least(hits, n, 1.0 - DELTA, LEVEL),
-        reason=f"Reward and every constraint, under every stance, in {hits} of {n} ({share(hits, n, 0.05)}). As the lemma is printed, it "
+        reason=f"Reward and every constraint, under every stance, in {hits} of {n} "
+        f"({share(hits, n, 0.05)}). As the lemma is printed, it "
         "reduces to the optimal policy's being feasible; this is the optimism that its use needs.",
         test=f"Clopper–Pearson, one-sided, at level {LEVEL}",
     )
-    head = ["problem", "learner", "runs in which it holds", "smallest slack", "largest model error / bonus"]
+    head = [
+        "problem",
+        "learner",
+        "runs in which it holds",
+        "smallest slack",
+        "largest model error / bonus",
+    ]
     return verdict, table("Optimism of the values, and the success event of the bonus", head, rows)
 
 
@@ -112,13 +125,13 @@ def _mirror(traces: list[Trace]) -> tuple[Verdict, Table]:
     verdict = Verdict(
         statement="The mirror-ascent term stays below its bound √(2H⁴(1+mρ)²T ln A).",
         outcome=Outcome.HOLDS if worst <= 1.0 else Outcome.FAILS,
-        reason=f"The comparator is an optimal policy. Over {len(traces)} runs its largest value, at any recorded episode, is "
+        reason=f"The comparator is an optimal policy. Over {len(traces)} runs its largest value, "
+        "at any recorded episode, is "
         f"{number(worst)} of the bound.",
         test="none: the lemma is not probabilistic, one run above would refute it",
     )
-    return verdict, table(
-        "The mirror-ascent term: its largest value along the run", ["problem", "learner", "term", "bound", "largest share"], rows
-    )  # fmt: skip
+    head = ["problem", "learner", "term", "bound", "largest share"]
+    return verdict, table("The mirror-ascent term: its largest value along the run", head, rows)
 
 
 def mirror_bound(trace: Trace) -> float:
@@ -134,7 +147,8 @@ def _who(trace: Trace) -> str:
 CLAIM = Claim(
     name="lemmas",
     title="The lemmas that carry the rate",
-    says="The sum of 1/√(windowed count) over what is visited is Õ(√(SAH²T/γ)); optimistic values bound the true ones; the "
+    says="The sum of 1/√(windowed count) over what is visited is Õ(√(SAH²T/γ)); optimistic values "
+    "bound the true ones; the "
     "mirror-ascent term is at most √(2H⁴(1+mρ)²T ln A).",
     place="Lemmas lem:gw-sum, lem:dual optimism, lem:OMD",
     sweeps=("window", "orders"),

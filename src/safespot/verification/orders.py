@@ -47,8 +47,10 @@ def judge(evidence: Evidence) -> Judgement:
         (table("Growth", head, slopes), _ends(traces)),
         _figures(traces),
         (
-            "Bounds take the summed radii Z and Φ from the run itself (Φ as an exact expectation), so they are the bounds of the "
-            "very run that they are compared with. No run can have a regret or a violation above H·T: a bound above that says "
+            "Bounds take the summed radii Z and Φ from the run itself (Φ as an exact expectation), "
+            "so they are the bounds of the "
+            "very run that they are compared with. No run can have a regret or a violation above "
+            "H·T: a bound above that says "
             "nothing, and is called vacuous.",
         ),
     )
@@ -81,16 +83,21 @@ def growths(traces: Sequence[Trace], metric: str) -> list[Growth]:
         known = [x for x in exponents if not math.isnan(x)]
         if negative == len(seeds) > 0:
             said = "never above 0 there: below any bound, no exponent"
-            found.append(Growth(problem, Outcome.HOLDS, said, Interval(math.nan, -math.inf, math.inf)))
+            found.append(
+                Growth(problem, Outcome.HOLDS, said, Interval(math.nan, -math.inf, math.inf))
+            )
             continue
         if len(known) < len(seeds):
             said = f"not positive throughout in {len(seeds) - len(known)} of {len(seeds)} seeds: no exponent"
             found.append(Growth(problem, Outcome.OPEN, said, mean(known, 0.05)))
             continue
         outcome = at_most(known, allowed, level)
-        if outcome is Outcome.FAILS:  # the order is about T that grows on; only a broken bound would refute it
+        if (
+            outcome is Outcome.FAILS
+        ):  # the order is about T that grows on; only a broken bound would refute it
             outcome = Outcome.OPEN
-        said = f"√T with its logarithm grows by {allowed:.3f}: {'within' if outcome is Outcome.HOLDS else 'not within'}"
+        said = f"√T with its logarithm grows by {allowed:.3f}: "
+        f"{'within' if outcome is Outcome.HOLDS else 'not within'}"
         found.append(Growth(problem, outcome, said, mean(known, 0.05)))
     return found
 
@@ -105,12 +112,17 @@ def _order(theorem: str, metric: str, found: list[Growth], traces: Sequence[Trac
         for one in found
     ]
     outcome = together(one.outcome for one in found)
-    late = "" if outcome is Outcome.HOLDS else " At such T the growth is not √T yet, or cannot be told from it."
+    late = (
+        ""
+        if outcome is Outcome.HOLDS
+        else " At such T the growth is not √T yet, or cannot be told from it."
+    )
     return Verdict(
         statement=f"{theorem}: the {metric} is of order √T.",
         outcome=outcome,
         reason="; ".join(parts) + "." + late,
-        test=f"exponent per seed over T from {top // 10:,} to {top:,} (each T its own runs, {seeds} seeds), at most ½ plus the "
+        test=f"exponent per seed over T from {top // 10:,} to {top:,} (each T its own runs, "
+        f"{seeds} seeds), at most ½ plus the "
         f"growth of the logarithm; Student, one-sided, at level {LEVEL / max(1, len(found)):.4f} for each problem",
     )
 
@@ -135,7 +147,9 @@ def _bound(theorem: str, traces: Sequence[Trace]) -> Verdict:
                 continue
             below = trace.last(metric) <= bound
             said, kept = said + 1, kept + below
-            if trace.run.episodes == top:  # runs of different T share their luck: only the longest are counted
+            if (
+                trace.run.episodes == top
+            ):  # runs of different T share their luck: only the longest are counted
                 longest += 1
     at_top = [trace for trace in traces if trace.run.episodes == top]
     safe = sum(
@@ -150,14 +164,16 @@ def _bound(theorem: str, traces: Sequence[Trace]) -> Verdict:
             outcome = Outcome.FAILS
     reason = (
         f"{vacuous:,} of {vacuous + said:,} bounds are vacuous (above H·T); of the other {said:,}, {kept:,} hold. At "
-        f"T = {top:,}, {longest} of {2 * len(at_top)} bounds say something, and {safe} of {len(at_top)} runs keep both "
+        f"T = {top:,}, {longest} of {2 * len(at_top)} bounds say something, and {safe} of "
+        f"{len(at_top)} runs keep both "
         f"({share(safe, len(at_top), 0.05)})."
     )
     return Verdict(
         statement=f"{theorem}: regret and violation stay below the explicit bound.",
         outcome=outcome,
         reason=reason,
-        test=f"share of the longest runs below both bounds at least {1 - DELTA:.0%}: Clopper–Pearson, one-sided, at level {LEVEL}",
+        test=f"share of the longest runs below both bounds at least {1 - DELTA:.0%}: "
+        f"Clopper–Pearson, one-sided, at level {LEVEL}",
     )
 
 
@@ -188,26 +204,34 @@ def _figures(traces: Sequence[Trace]) -> tuple[Figure, ...]:
         for metric, column in zip(METRICS, zip(*map(bounds, theirs), strict=True), strict=True):
             found = mean([trace.last(metric) for trace in theirs], 0.05)
             panel, root = f"{metric}: {problem}", math.sqrt(T)
-            whiskers = {} if math.isinf(found.low) else {"low": found.low / root, "high": found.high / root}
-            rate.append({"x": T, "y": found.mean / root, "series": stance, "panel": panel, **whiskers})
+            whiskers = (
+                {}
+                if math.isinf(found.low)
+                else {"low": found.low / root, "high": found.high / root}
+            )
+            rate.append(
+                {"x": T, "y": found.mean / root, "series": stance, "panel": panel, **whiskers}
+            )
             against += [
                 {"x": T, "y": found.mean, "series": stance, "panel": panel},
                 {"x": T, "y": float(np.mean(column)), "series": f"bound, {stance}", "panel": panel, "dashed": True},
                 {"x": T, "y": float(theirs[0].cmdp.H * T), "series": "H·T", "panel": panel, "dashed": True},
             ]  # fmt: skip
-    order = sorted({point["panel"] for point in rate})
-    rate.sort(key=lambda point: order.index(point["panel"]))
-    against.sort(key=lambda point: order.index(point["panel"]))
+    order = sorted({str(point["panel"]) for point in rate})
+    rate.sort(key=lambda point: order.index(str(point["panel"])))
+    against.sort(key=lambda point: order.index(str(point["panel"])))
     return (
         Figure(
             "verify-orders",
-            "Regret and violation divided by √T: growth like √T is a level line. Each point is runs of that T alone; whiskers "
+            "Regret and violation divided by √T: growth like √T is a level line. Each point is "
+            "runs of that T alone; whiskers "
             "are 95 % intervals. What is below 0 is reward above the constrained optimum, or room above the limit.",
             pictures.lines(rate, "T", "metric / √T", log_y=False, free_y=True),
         ),
         Figure(
             "verify-bounds",
-            "The same against the explicit bounds (dashed) and against H·T, above which a bound says nothing. What is not "
+            "The same against the explicit bounds (dashed) and against H·T, above which a bound "
+            "says nothing. What is not "
             "positive is not drawn.",
             pictures.lines(against, "T", "metric"),
         ),
@@ -217,8 +241,10 @@ def _figures(traces: Sequence[Trace]) -> tuple[Figure, ...]:
 CLAIM = Claim(
     name="orders",
     title="Regret and violation of order √T",
-    says="With the paper's constants (bonus_scale = threshold_scale = 1) the reward regret and the constraint violation are at most "
-    "Õ(√T), with probability 1 − δ: Theorem 2 for the pessimistic stance, Theorem 3 for the optimistic one. The explicit "
+    says="With the paper's constants (bonus_scale = threshold_scale = 1) the reward regret and the "
+    "constraint violation are at most "
+    "Õ(√T), with probability 1 − δ: Theorem 2 for the pessimistic stance, Theorem 3 for the "
+    "optimistic one. The explicit "
     "bounds are those of note 6 of the notes on the paper.",
     place="Theorems 2 and 3 (thm:pes, thm:opt)",
     sweeps=("orders",),

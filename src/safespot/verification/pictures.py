@@ -1,7 +1,7 @@
 """Pictures: one kind of chart for all claims, and its SVG, the same bytes every time.
 
-Charts are Vega-Lite, rendered by vl-convert: the same picture stands in the page and in the documents. In the page colours are
-the style sheet's, so that it may be dark.
+Charts are Vega-Lite, rendered by vl-convert: the same picture stands in the page and in the documents. In the page
+colours are the style sheet's, so that it may be dark.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def lines(
 ) -> dict[str, Any]:
     """Lines of `series` over x, in a `panel` each; `dashed` ones are references, `low` and `high` whiskers.
 
-    Points are dicts with x, y, series, and where there are such: panel, low, high, dashed. On a logarithmic axis what is
-    not positive is not drawn. `free_y`: every panel has a scale of its own.
+    Points are dicts with x, y, series, and where there are such: panel, low, high, dashed. On a logarithmic axis what
+    is not positive is not drawn. `free_y`: every panel has a scale of its own.
     """
     drawn = [
         {"panel": "", "dashed": False, **point}
@@ -36,7 +36,9 @@ def lines(
             point["low"] = point["y"]
     series = list(dict.fromkeys(point["series"] for point in drawn))
     panels = list(dict.fromkeys(point["panel"] for point in drawn))
-    return _chart(drawn, x, y, series, panels, log_x, log_y, free_y, {"type": "line", "strokeWidth": 1.6})
+    return _chart(
+        drawn, x, y, series, panels, log_x, log_y, free_y, {"type": "line", "strokeWidth": 1.6}
+    )
 
 
 def dots(points: Points, x: str, y: str) -> dict[str, Any]:
@@ -77,7 +79,12 @@ def _chart(
                 {
                     "transform": [{"filter": f"isValid(datum.{low})"}],
                     "mark": {"type": "rule", "strokeWidth": 1, "opacity": 0.7},
-                    "encoding": {**other, axis: channel, f"{axis}2": {"field": high}, "color": colour},
+                    "encoding": {
+                        **other,
+                        axis: channel,
+                        f"{axis}2": {"field": high},
+                        "color": colour,
+                    },
                 }
             )
     layered = {"width": WIDTH, "height": HEIGHT, "layer": layers}
@@ -86,7 +93,13 @@ def _chart(
         return {**chart, **layered, "width": 2 * WIDTH}
     facet = {"field": "panel", "type": "nominal", "title": None, "sort": panels}
     free = {**({"y": "independent"} if free_y else {}), **({"x": "independent"} if free_x else {})}
-    return {**chart, "facet": facet, "columns": COLUMNS, "spec": layered, "resolve": {"scale": free}}
+    return {
+        **chart,
+        "facet": facet,
+        "columns": COLUMNS,
+        "spec": layered,
+        "resolve": {"scale": free},
+    }
 
 
 def _axis(field: str, title: str, log: bool) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from ..report.words import number
 from . import pictures
 from .evidence import Evidence, Trace, grouped
 from .inference import holm, larger, mean, share, share_at_least
-from .verdicts import LEVEL, Claim, Figure, Judgement, Outcome, Verdict, table
+from .verdicts import LEVEL, Claim, Figure, Judgement, Verdict, decide, table
 
 DELTA = 0.05
 PAPER = "the paper's"
@@ -38,9 +38,20 @@ def judge(evidence: Evidence) -> Judgement:
                     if x >= 100
                 ]
     for name in variants:
-        verdicts += [_gain(name, groups, problems), _event(name, [groups[name, p] for p in problems])]
-    head = ["bonus", "problem", "regret", "violation", "success event holds", "largest error / bonus", "values optimistic"]
-    points.sort(key=lambda point: point["panel"])
+        verdicts += [
+            _gain(name, groups, problems),
+            _event(name, [groups[name, p] for p in problems]),
+        ]
+    head = [
+        "bonus",
+        "problem",
+        "regret",
+        "violation",
+        "success event holds",
+        "largest error / bonus",
+        "values optimistic",
+    ]
+    points.sort(key=lambda point: str(point["panel"]))
     return Judgement(
         tuple(verdicts),
         (table("At the end, pessimistic stance, inside units", head, rows),),
@@ -71,9 +82,7 @@ def success(trace: Trace) -> bool:
     return trace.last("audit_bonus_ratio") <= 1.0
 
 
-def _gain(
-    name: str, groups: dict[tuple[str, str], list[Trace]], problems: list[str]
-) -> Verdict:
+def _gain(name: str, groups: dict[tuple[str, str], list[Trace]], problems: list[str]) -> Verdict:
     """Less violation than with the paper's bonus, on the same seeds."""
     less, more, parts = [], [], []
     for problem in problems:
@@ -82,13 +91,9 @@ def _gain(
         less.append(larger(paper, ours))
         more.append(larger(ours, paper))
         parts.append(f"{problem}: {mean(ours, 0.05)} against {mean(paper, 0.05)}")
-    if all(holm(less, LEVEL)):
-        outcome = Outcome.HOLDS
-    else:
-        outcome = Outcome.FAILS if any(holm(more, LEVEL)) else Outcome.OPEN
     return Verdict(
         statement=f"The bonus {name} violates less than the paper's.",
-        outcome=outcome,
+        outcome=decide(holds=all(holm(less, LEVEL)), fails=any(holm(more, LEVEL))),
         reason="; ".join(parts) + ".",
         test=f"Wilcoxon's signed-rank test, paired by seed; Holm over problems at level {LEVEL}",
     )
@@ -97,7 +102,10 @@ def _gain(
 def _event(name: str, each: list[list[Trace]]) -> Verdict:
     held = [sum(success(t) for t in theirs) for theirs in each]
     hits, n = sum(held), sum(len(theirs) for theirs in each)
-    parts = [f"{theirs[0].problem}: {kept} of {len(theirs)}" for theirs, kept in zip(each, held, strict=True)]
+    parts = [
+        f"{theirs[0].problem}: {kept} of {len(theirs)}"
+        for theirs, kept in zip(each, held, strict=True)
+    ]
     return Verdict(
         statement=f"The success event still holds with the bonus {name}, in at least {1 - DELTA:.0%} of the runs.",
         outcome=share_at_least(hits, n, 1.0 - DELTA, LEVEL),
@@ -109,7 +117,8 @@ def _event(name: str, each: list[list[Trace]]) -> Verdict:
 CLAIM = Claim(
     name="practice",
     title="Smaller bonuses in practice",
-    says="The paper's bonus makes learning begin late. Practitioners scale it down, which the theorems do not cover; Bernstein's is ours and "
+    says="The paper's bonus makes learning begin late. Practitioners scale it down, which the "
+    "theorems do not cover; Bernstein's is ours and "
     "is covered. What is gained, and is the success event still observed?",
     place="Eq. opt-p; Appendix “Success Event” (app:success event)",
     sweeps=("practice",),

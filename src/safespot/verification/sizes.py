@@ -1,7 +1,7 @@
 """The shipped sweeps: TOML files beside this one, each with a table of sizes.
 
-A file is a sweep (docs/experiments.md) with `problems` in place of one `problem`, and `sizes`: how many episodes and seeds
-at each. A problem with a `size` of its own is for that size alone. Every run is audited.
+A file is a sweep (docs/experiments.md) with `problems` in place of one `problem`, and `sizes`: how many episodes and
+seeds at each. A problem with a `size` of its own is for that size alone. Every run is audited.
 """
 
 from __future__ import annotations

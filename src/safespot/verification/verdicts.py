@@ -70,6 +70,11 @@ class Claim:
     judge: Callable[[Evidence], Judgement] = field(repr=False)
 
 
+def decide(*, holds: bool, fails: bool) -> Outcome:
+    """What two tests say, one for a statement and one against it."""
+    return Outcome.HOLDS if holds else Outcome.FAILS if fails else Outcome.OPEN
+
+
 def together(outcomes: Iterable[Outcome]) -> Outcome:
     """Of several tests: all must hold, and one that fails is enough."""
     found = set(outcomes)

@@ -1,7 +1,7 @@
 """`verify`: from the shipped sweeps to a judged page.
 
-    runs of all claims  ->  one sweep into the store, resumable, on any engine
-    store               ->  evidence  ->  each claim's judge  ->  report.html, verification.md, figures/
+runs of all claims  ->  one sweep into the store, resumable, on any engine
+store               ->  evidence  ->  each claim's judge  ->  report.html, verification.md, figures/
 """
 
 from __future__ import annotations
@@ -100,7 +100,10 @@ def verify(
         out: the folder of the results; the same call again goes on where it stopped.
         size: "quick" (minutes), "full" (about an hour on two processors), or "extended" (longer problems and runs).
         claims: the names of some of them; all by default.
-        engine, workers, scheduler, progress: as in `sweep`.
+        engine: "local" or "dask".
+        workers: as in `sweep`.
+        scheduler: as in `sweep`.
+        progress: as in `sweep`.
 
     """
     chosen = _chosen(claims)

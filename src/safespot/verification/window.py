@@ -45,7 +45,11 @@ def _stationary(traces: tuple[Trace, ...]) -> tuple[list[Verdict], Table]:
                 cells = [mean(whole, 0.05), mean(part, 0.05), ratio, number(factor)]
                 rows.append([called, stance, f"{gamma:g}", *cells])
                 if gamma == gammas[0]:
-                    worst += f" {stance} {ratio}" if isinstance(ratio, Interval) else f" {stance} not positive"
+                    worst += (
+                        f" {stance} {ratio}"
+                        if isinstance(ratio, Interval)
+                        else f" {stance} not positive"
+                    )
         verdicts.append(
             Verdict(
                 statement=f"A window γ < 1 costs at most a factor 1/√γ in {called}.",
@@ -59,7 +63,7 @@ def _stationary(traces: tuple[Trace, ...]) -> tuple[list[Verdict], Table]:
 
 
 def recovery(trace: Trace) -> float:
-    """Episodes after the change until the estimate is within `NEAR` of the new threshold, for good; infinite: not in this run."""
+    """Episodes after the change until the estimate is near the new threshold for good; infinite: not in this run."""
     drift = trace.run.signals.drift
     assert drift is not None
     target = float(np.sum(drift.thresholds))
@@ -91,7 +95,9 @@ def _after_a_change(traces: tuple[Trace, ...]) -> tuple[Verdict, Table, Figure]:
         said = mean(reached, 0.05) if reached else "–"
         wanted = number(expected(gamma, drift.first, change))
         rows.append([f"{gamma:g}", said, f"{len(reached)} of {len(found)}", wanted])
-        middle = np.mean([(t["threshold_upper_0"] + t["threshold_lower_0"]) / 2.0 for t in theirs], axis=0)
+        middle = np.mean(
+            [(t["threshold_upper_0"] + t["threshold_lower_0"]) / 2.0 for t in theirs], axis=0
+        )
         keep = np.unique(np.linspace(0, len(middle) - 1, 120).astype(int))
         points += [
             {"x": float(theirs[0]["episode"][k]), "y": float(middle[k]), "series": f"γ = {gamma:g}"} for k in keep
@@ -100,7 +106,12 @@ def _after_a_change(traces: tuple[Trace, ...]) -> tuple[Verdict, Table, Figure]:
     drift = any_trace.run.signals.drift
     assert drift is not None
     before, after = float(any_trace.cmdp.limits[0]), float(np.sum(drift.thresholds))
-    for x, y in ((1, before), (drift.first, before), (drift.first, after), (any_trace.run.episodes, after)):
+    for x, y in (
+        (1, before),
+        (drift.first, before),
+        (drift.first, after),
+        (any_trace.run.episodes, after),
+    ):
         points.append({"x": x, "y": y, "series": "truth", "dashed": True})
     outcome, p = ordered(samples, LEVEL)
     late = [str(row[0]) for row in rows if not str(row[2]).startswith(str(len(samples[0])))]
@@ -115,7 +126,12 @@ def _after_a_change(traces: tuple[Trace, ...]) -> tuple[Verdict, Table, Figure]:
         + ", ".join(f"{x:.1e}" for x in p)
         + ")",
     )
-    head = ["γ", "episodes after the change", "runs that got there", "expected from the share of old samples"]
+    head = [
+        "γ",
+        "episodes after the change",
+        "runs that got there",
+        "expected from the share of old samples",
+    ]
     title = f"Until the estimate is within {NEAR} of the new threshold, for good (change at episode {drift.first:,})"
     figure = Figure(
         "verify-window",
@@ -128,8 +144,10 @@ def _after_a_change(traces: tuple[Trace, ...]) -> tuple[Verdict, Table, Figure]:
 CLAIM = Claim(
     name="window",
     title="The growing window",
-    says="While thresholds stand still, a window that holds only a share γ of the episodes costs at most a factor 1/√γ where the bound has "
-    "its radii (γ stands inside the root). When thresholds change, it adapts more rapidly; the theorems make no statement there.",
+    says="While thresholds stand still, a window that holds only a share γ of the episodes costs "
+    "at most a factor 1/√γ where the bound has "
+    "its radii (γ stands inside the root). When thresholds change, it adapts more rapidly; the "
+    "theorems make no statement there.",
     place="Remarks after Theorem 1; Theorems 2 and 3",
     sweeps=("window", "drift"),
     judge=judge,

@@ -11,13 +11,16 @@ if TYPE_CHECKING:
 
 TITLE = "The paper's claims, measured"
 ABOUT = {
-    Size.quick: "A small version, made in minutes: it shows what can be shown with short runs and few seeds, and says what it could not show.",
+    Size.quick: "A small version, made in minutes: it shows what short runs and few seeds can show, and "
+    "says what it could not show.",
     Size.full: "The full version.",
     Size.extended: "The extended version, with larger problems and longer runs.",
 }
 LEAD = (
-    "Each claim of the paper is tested on fresh runs whose sizes and margins were fixed before the runs were looked at. "
-    "“Holds” and “does not hold” are the outcomes of the named test at its level; “not shown” means that the runs cannot tell. "
+    "Each claim of the paper is tested on fresh runs whose sizes and margins were fixed before the "
+    "runs were looked at. "
+    "“Holds” and “does not hold” are the outcomes of the named test at its level; “not shown” "
+    "means that the runs cannot tell. "
     "Verdicts are not corrected for each other: with a level of 5 % a verdict of about one in twenty may err."
 )
 
