@@ -50,20 +50,36 @@ COLUMNS = (
 ) = range(len(COLUMNS))  # fmt: skip
 
 
+class Yardstick(NamedTuple):
+    """What an audit compares with; the same for all runs of a problem."""
+
+    best: Float  # [H, S*A]: the occupancy measure of an optimal policy
+    room: Float  # [m]: the margins of the Slater policy
+
+
 class Audit(NamedTuple):
-    """What the audit carries from episode to episode, and what it compares with."""
+    """What the audit carries from episode to episode."""
 
     totals: Float  # [columns]
     rows: Float  # [grid, columns]
     sums: Model  # the true model, whose payoffs are what `phi_sum` and `window_sum` add up
-    best: Float  # [H, S*A]: the occupancy measure of an optimal policy
-    room: Float  # [m]: the margins of the Slater policy
+    yardstick: Yardstick
     pi: Policy  # [H, S, A]: the policy that is played; these three are buffers
     expected: Float  # [2]
     error: Float  # [S]
 
 
-def audit(cmdp: CMDP, learner: Learner, grid: int) -> Audit:
+def yardstick(cmdp: CMDP) -> Yardstick:
+    """The optimal and the safest policy of a known model."""
+    made = Yardstick(
+        best=np.zeros((cmdp.H, cmdp.S * cmdp.A)),
+        room=slater(cmdp).margins / np.abs(cmdp.units.constraints.scale),
+    )
+    occupy(cmdp.model, np.array(solve(cmdp).policy), made.best)
+    return made
+
+
+def audit(cmdp: CMDP, learner: Learner, grid: int, yardstick: Yardstick) -> Audit:
     """An audit of a learner that plays `cmdp`, with room for so many recorded episodes."""
     if not isinstance(learner, Spot) or learner.options.episodes is None:
         raise InvalidOption("track='audit' is for SPOT with a given number of episodes.")
@@ -78,13 +94,12 @@ def audit(cmdp: CMDP, learner: Learner, grid: int) -> Audit:
         totals=totals,
         rows=np.zeros((grid, len(COLUMNS))),
         sums=cmdp.model._replace(payoffs=np.ones((2, H, S * A))),
-        best=np.zeros((H, S * A)),
-        room=slater(cmdp).margins / np.abs(cmdp.units.constraints.scale),
+        yardstick=yardstick,
         pi=np.zeros((H, S, A)),
         expected=np.zeros(2),
         error=np.zeros(S),
     )
-    occupy(cmdp.model, np.array(solve(cmdp).policy), made.best)
+    settle(made, learner)
     return made
 
 
@@ -119,6 +134,7 @@ def audit_chunk(
     optima: Float,
     first: int,
     last: int,
+    every: bool,
     rates: Rates,
     state: State,
     statistics: Statistics,
@@ -128,7 +144,7 @@ def audit_chunk(
     record: Record,
     audit: Audit,
 ) -> int:
-    """`learn_chunk`, each episode looked at before and after."""
+    """`learn_chunk`, each episode looked at before and after; `every` must be true."""
     stale = True
     for n in range(first, last):
         if not has_room(statistics, window):
@@ -136,7 +152,7 @@ def audit_chunk(
         look_before(rates, state, window, tracker, audit)
         row = record.written[0]
         stale = learn_episode(
-            truth, luck, progress[n], optima[n], n, True, stale, rates, state, statistics, window,
+            truth, luck, progress[n], optima[n], n, every, stale, rates, state, statistics, window,
             played, tracker, record,
         )  # fmt: skip
         add_sums(rates, state, statistics, audit)
@@ -177,9 +193,9 @@ def add_sums(rates: Rates, state: State, statistics: Statistics, audit: Audit) -
         for s in range(S):
             there = 0.0
             for a in range(A):
-                there += audit.best[h, s * A + a]
+                there += audit.yardstick.best[h, s * A + a]
             for a in range(A):
-                apart = audit.best[h, s * A + a] - there * audit.pi[h, s, a]
+                apart = audit.yardstick.best[h, s * A + a] - there * audit.pi[h, s, a]
                 totals[MIRROR_SUM] += apart * w.Q[h, s * A + a]
 
 
@@ -207,7 +223,7 @@ def look_after(
     for i in range(state.lam.shape[0]):
         below, above = tracker.limits[i] - state.lower[i], state.upper[i] - tracker.limits[i]
         totals[NESTED_SLACK] = min(totals[NESTED_SLACK], below, above)
-        roomy &= above < audit.room[i]
+        roomy &= above < audit.yardstick.room[i]
     if roomy and totals[FIRST_FEASIBLE] == 0.0:
         totals[FIRST_FEASIBLE] = state.finished[0] + 1.0
     for h in range(H):

@@ -21,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import as_count, frozen
-from .audit import COLUMNS, audit, audit_chunk
+from .audit import COLUMNS, Audit, Yardstick, audit, audit_chunk
 from .audit import settle as settle_audit
+from .audit import yardstick as make_yardstick
 from .errors import InvalidOption
 from .learners.learner import Learner
 from .learners.spot import Spot
@@ -112,6 +113,7 @@ class Training:
         record: str | int = "log",
         track: str = "every",
         optima: Optima | None = None,
+        yardstick: Yardstick | None = None,
     ) -> None:
         total = check_episodes(learner, episodes)
         if track not in ("every", "grid", "audit"):
@@ -142,10 +144,10 @@ class Training:
             alpha=np.zeros((m, H)),
         )
         self.tracker = empty_tracker(cmdp.S, cmdp.A, m, learner.episode - 1)
-        self.audit = None
+        self.audit: Audit | None = None
         if track == "audit":
-            self.audit = audit(cmdp, learner, len(self.record.episodes))
-            settle_audit(self.audit, learner)
+            found = make_yardstick(cmdp) if yardstick is None else yardstick
+            self.audit = audit(cmdp, learner, len(self.record.episodes), found)
         self.most = max(1, NOISE_NUMBERS // (1 + H * (3 + 2 * m)))
         self.size = min(16, self.most)
         self.luck = empty_noise(problem, min(self.most, total))
@@ -176,19 +178,18 @@ class Training:
         if drift is not None:
             progress[:] = [drift.progress(first + j) for j in range(n)]
         optima = self.optima(np.arange(first, first + n))
-        play_on = learn_chunk if isinstance(learner, Spot) else count_chunk
+        play_on: Any = learn_chunk if isinstance(learner, Spot) else count_chunk
+        watched: tuple[Audit, ...] = ()
+        if self.audit is not None:
+            play_on, watched = audit_chunk, (self.audit,)
         done = 0
         while done < n:
             learner.make_room()
-            known: Any = (
+            done = play_on(
+                self.truth, self.luck, progress, optima, done, n, self.track != "grid",
                 learner.rates, learner.state, learner.statistics, learner.window,
-                self.played, self.tracker, self.record,
+                self.played, self.tracker, self.record, *watched,
             )  # fmt: skip
-            given: Any = (self.truth, self.luck, progress, optima, done, n)
-            if self.audit is not None:
-                done = audit_chunk(*given, *known, self.audit)
-            else:
-                done = play_on(*given, self.track == "every", *known)
             learner.settle()
 
     def arrays(self) -> dict[str, NDArray]:

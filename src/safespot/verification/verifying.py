@@ -146,7 +146,7 @@ def _longest_first(runs: Mapping[str, list[RunSpec]]) -> list[RunSpec]:
 
 def _cost(store: Store, name: str, runs: list[RunSpec]) -> Sweep:
     done = [run for run in runs if store.is_finished(run.id)]
-    seconds = sum(float(store.about(run.id)["seconds"]) for run in done)
+    seconds = sum(float(store.about(run.id)["provenance"]["processor_seconds"]) for run in done)
     return Sweep(name, len(done), sum(run.episodes for run in done), seconds)
 
 

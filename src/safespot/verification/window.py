@@ -36,12 +36,8 @@ def _stationary(traces: tuple[Trace, ...]) -> tuple[list[Verdict], Table]:
             for gamma in gammas:
                 part = [trace.last(column) for trace in groups[xi, gamma]]
                 factor = math.sqrt(1.0 / gamma)
-                # part <= factor * whole, also where a sum is below zero
-                over = [p - max(factor * w, w) for p, w in zip(part, whole, strict=True)]
-                outcomes.append(at_most(over, 0.0, level))
-                ratio: Interval | str = "–"
-                if min(*whole, *part) > 0.0:
-                    ratio = mean([p / w for p, w in zip(part, whole, strict=True)], 0.05)
+                ratio, outcome = _cost(part, whole, factor, level)
+                outcomes.append(outcome)
                 cells = [mean(whole, 0.05), mean(part, 0.05), ratio, number(factor)]
                 rows.append([called, stance, f"{gamma:g}", *cells])
                 if gamma == gammas[0]:
@@ -55,11 +51,25 @@ def _stationary(traces: tuple[Trace, ...]) -> tuple[list[Verdict], Table]:
                 statement=f"A window γ < 1 costs at most a factor 1/√γ in {called}.",
                 outcome=together(outcomes),
                 reason=f"Factor at γ = {gammas[0]:g}, where {number(math.sqrt(1 / gammas[0]))} is allowed:{worst}.",
-                test=f"paired by seed, Student, one-sided, at level {level:.4f} for each stance and γ",
+                test="ratio paired by seed, or where a sum is not positive and has no ratio, that "
+                "it does not rise; Student, "
+                f"one-sided, at level {level:.4f} for each stance and γ",
             )
         )
     head = ["what", "stance", "γ", "at γ = 1", "at this γ", "ratio", "allowed: 1/√γ"]
     return verdicts, table("What a smaller window costs while nothing changes", head, rows)
+
+
+def _cost(
+    part: list[float], whole: list[float], factor: float, level: float
+) -> tuple[Interval | str, Outcome]:
+    """The factor that a window costs, and whether it may; a sum that is not positive has none, and may not rise."""
+    pairs = list(zip(part, whole, strict=True))
+    if min(*whole, *part) > 0.0:
+        ratios = [p / w for p, w in pairs]
+        return mean(ratios, 0.05), at_most(ratios, factor, level)
+    free = at_most([p - w for p, w in pairs], 0.0, level) is Outcome.HOLDS
+    return "–", Outcome.HOLDS if free else Outcome.OPEN
 
 
 def recovery(trace: Trace) -> float:
