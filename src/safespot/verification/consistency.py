@@ -16,7 +16,7 @@ from .verdicts import LEVEL, Claim, Figure, Judgement, Verdict, decide, table
 MARGIN = 0.05  # an exponent up to this above -1/2 counts as -1/2
 NOISY_MARGIN = 0.1  # the same for errors, which are noisier than widths
 RESAMPLES = 999
-WIDTHS = (1.5, 1.0, 0.5, 0.3, 0.2, 0.1)
+WIDTHS = (1.0, 0.5, 0.3, 0.2, 0.1, 0.05)
 
 
 def judge(evidence: Evidence) -> Judgement:
@@ -31,14 +31,14 @@ def judge(evidence: Evidence) -> Judgement:
         falling = _rms_exponent(episodes, errors)
         if way == "representative":
             verdicts += [_width(found, len(traces)), _error(falling, len(traces))]
-        rows = np.flatnonzero(episodes >= 10)
+        rows = np.flatnonzero(episodes >= 10)[::4]
         for k in rows:
             T = float(episodes[k])
             widths = np.mean([width(trace)[k] for trace in traces])
             rms = math.sqrt(float((errors[:, k] ** 2).mean()))
             points += [
-                {"x": T, "y": float(widths), "series": f"half width, {way}", "dashed": True},
-                {"x": T, "y": rms, "series": f"RMS error, {way}"},
+                {"x": T, "y": float(widths), "series": f"{way}, half width", "dashed": True},
+                {"x": T, "y": rms, "series": f"{way}, RMS error"},
             ]
     pooling, rows_of = _pooling(ways["representative"], ways["pooled"])
     head = ["half width", "representative: episodes", "pooled: episodes", "ratio"]

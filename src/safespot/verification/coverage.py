@@ -25,7 +25,7 @@ def judge(evidence: Evidence) -> Judgement:
         outcomes.append(share_at_least(held, n, 1.0 - DELTA, level))
         enough = float(np.quantile(ratios, 1.0 - DELTA, method="inverted_cdf"))
         rows.append(
-            [law, gamma, n, share(held, n, 2 * level), number(ratios.max()), number(enough)]
+            [law, f"{gamma:g}", n, share(held, n, 2 * level), number(ratios.max()), number(enough)]
             + [number(float((ratios <= k).mean())) for k in (0.25, 0.15, 0.1)]
         )
         points += [

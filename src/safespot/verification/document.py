@@ -32,7 +32,7 @@ def render(made: Verification) -> str:
 
 def _section(claim: Claim, judgement: Judgement) -> str:
     verdicts = "\n".join(
-        f"- **{v.outcome}.** {v.statement} {v.reason}\n  *Test:* {v.test}."
+        f"- **{v.outcome}.** *{v.statement}* {v.reason}\n  Test: {v.test}."
         for v in judgement.verdicts
     )
     figures = "\n".join(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -196,7 +196,9 @@ def _ends(traces: Sequence[Trace]) -> Table:
 
 
 def _figures(traces: Sequence[Trace]) -> tuple[Figure, ...]:
-    rate, against = [], []
+    rate: list[dict[str, Any]] = []
+    against: list[dict[str, Any]] = []
+    most: list[dict[str, Any]] = []  # that can happen at all
     for (problem, xi, T), theirs in grouped(
         traces, lambda trace: (trace.problem, trace.option("stance"), trace.run.episodes)
     ).items():
@@ -214,12 +216,19 @@ def _figures(traces: Sequence[Trace]) -> tuple[Figure, ...]:
             )
             against += [
                 {"x": T, "y": found.mean, "series": stance, "panel": panel},
-                {"x": T, "y": float(np.mean(column)), "series": f"bound, {stance}", "panel": panel, "dashed": True},
-                {"x": T, "y": float(theirs[0].cmdp.H * T), "series": "H·T", "panel": panel, "dashed": True},
+                {"x": T, "y": float(np.mean(column)), "series": f"{stance}, bound", "panel": panel, "dashed": True},
             ]  # fmt: skip
-    order = sorted({str(point["panel"]) for point in rate})
-    rate.sort(key=lambda point: order.index(str(point["panel"])))
-    against.sort(key=lambda point: order.index(str(point["panel"])))
+            most.append(
+                {
+                    "x": T,
+                    "y": float(theirs[0].cmdp.H * T),
+                    "series": "H·T",
+                    "panel": panel,
+                    "dashed": True,
+                }
+            )
+    for points in (rate, against):
+        points.sort(key=lambda point: str(point["panel"]))
     return (
         Figure(
             "verify-orders",
@@ -233,7 +242,7 @@ def _figures(traces: Sequence[Trace]) -> tuple[Figure, ...]:
             "The same against the explicit bounds (dashed) and against H·T, above which a bound "
             "says nothing. What is not "
             "positive is not drawn.",
-            pictures.lines(against, "T", "metric"),
+            pictures.lines([*against, *most], "T", "metric"),
         ),
     )
 

@@ -21,7 +21,9 @@ STYLE = """
 .fails { color: var(--bad); } .fails::before { content: "✗ "; }
 .open { color: var(--quiet); } .open::before { content: "? "; }
 .verdicts { list-style: none; padding: 0; max-width: 56rem; } .verdicts li { margin: 0 0 .8rem; }
-.summary td { white-space: normal; }
+.verdicts strong { font-weight: 550; }
+td { white-space: normal; } .summary a { color: inherit; }
+details { margin-top: .75rem; }
 figcaption { color: var(--quiet); font-size: .88rem; margin: .25rem 0 1rem; max-width: 46rem; }
 figure svg { max-width: 100%; height: auto; }
 """
@@ -69,7 +71,8 @@ def _summary(made: Verification) -> str:
 
 def _section(claim: Claim, judgement: Judgement, figures: Mapping[str, str]) -> str:
     verdicts = "".join(
-        f"<li>{_outcome(v)} {escape(v.statement)} {escape(v.reason)}<small>Test: {escape(v.test)}.</small></li>"
+        f"<li>{_outcome(v)} <strong>{escape(v.statement)}</strong> {escape(v.reason)}<small>Test: "
+        f"{escape(v.test)}.</small></li>"
         for v in judgement.verdicts
     )
     pictures = "".join(

@@ -15,6 +15,8 @@ VARIABLES = {INK: "var(--ink)", QUIET: "var(--quiet)", RULE: "var(--rule)"} | {
     colour: f"var(--g{k})" for k, colour in enumerate(COLOURS)
 }
 WIDTH, HEIGHT, COLUMNS = 230, 180, 3
+SHORT = "(datum.value < 1 ? format(datum.value, '~g') : format(datum.value, '~s'))"
+POWER = "datum.value == pow(10, round(log(datum.value) / LN10))"
 Points = Sequence[dict[str, Any]]
 
 
@@ -23,76 +25,79 @@ def lines(
 ) -> dict[str, Any]:
     """Lines of `series` over x, in a `panel` each; `dashed` ones are references, `low` and `high` whiskers.
 
-    Points are dicts with x, y, series, and where there are such: panel, low, high, dashed. On a logarithmic axis what
-    is not positive is not drawn. `free_y`: every panel has a scale of its own.
+    Points are dicts with x, y, series, and where there are such: panel, low, high, dashed. Series whose names are the
+    same up to a comma share a colour. On a logarithmic axis what is not positive is not drawn. `free_y`: every panel has
+    a scale of its own.
     """
     drawn = [
-        {"panel": "", "dashed": False, **point}
+        {"panel": "", "dashed": False, "colour": str(point["series"]).partition(",")[0], **point}
         for point in points
         if point["y"] == point["y"] and (not log_y or point["y"] > 0.0)
     ]
     for point in drawn:
         if log_y and point.get("low", 1.0) <= 0.0:
             point["low"] = point["y"]
-    series = list(dict.fromkeys(point["series"] for point in drawn))
-    panels = list(dict.fromkeys(point["panel"] for point in drawn))
+    line = {"type": "line", "strokeWidth": 1.6}
     return _chart(
-        drawn, x, y, series, panels, log_x, log_y, free_y, {"type": "line", "strokeWidth": 1.6}
+        drawn, _axis(drawn, "x", x, log_x), _axis(drawn, "y", y, log_y), line, free_y=free_y
     )
 
 
 def dots(points: Points, x: str, y: str) -> dict[str, Any]:
     """Points joined in their order, with whiskers both ways, in a panel each with scales of its own."""
-    drawn = [{"panel": "", "dashed": False, "order": k, **point} for k, point in enumerate(points)]
-    series = list(dict.fromkeys(point["series"] for point in drawn))
-    panels = list(dict.fromkeys(point["panel"] for point in drawn))
+    drawn = [
+        {"panel": "", "dashed": False, "colour": point["series"], "order": k, **point}
+        for k, point in enumerate(points)
+    ]
     line = {"type": "line", "strokeWidth": 1, "opacity": 0.5}
-    return _chart(drawn, x, y, series, panels, False, False, True, line, free_x=True)
+    axes = _axis(drawn, "x", x, False), _axis(drawn, "y", y, False)
+    return _chart(drawn, *axes, line, free_y=True, free_x=True)
 
 
 def _chart(
-    points: Points, x: str, y: str, series: list[str], panels: list[str],
-    log_x: bool, log_y: bool, free_y: bool, line: dict[str, Any], *, free_x: bool = False,
-) -> dict[str, Any]:  # fmt: skip
-    across = _axis("x", x, log_x)
-    up = _axis("y", y, log_y)
+    points: Points,
+    x: dict[str, Any],
+    y: dict[str, Any],
+    line: dict[str, Any],
+    *,
+    free_y: bool = False,
+    free_x: bool = False,
+) -> dict[str, Any]:
+    names = list(dict.fromkeys(point["colour"] for point in points))
+    panels = list(dict.fromkeys(point["panel"] for point in points))
     colour = {
-        "field": "series", "type": "nominal", "title": None,
-        "scale": {"domain": series, "range": [COLOURS[k % len(COLOURS)] for k in range(len(series))]},
-        "legend": {"orient": "bottom", "columns": 4, "labelLimit": 320, "symbolType": "stroke"},
+        "field": "colour", "type": "nominal", "title": None,
+        "scale": {"domain": names, "range": [COLOURS[k % len(COLOURS)] for k in range(len(names))]},
     }  # fmt: skip
     dash = {"condition": {"test": "datum.dashed", "value": [4, 3]}, "value": [1, 0]}
-    order = [{"order": {"field": "order", "type": "quantitative"}}] if free_x else [{}]
+    joined = {"x": x, "y": y, "color": colour, "strokeDash": dash, "detail": {"field": "series"}}
+    if free_x:
+        joined["order"] = {"field": "order", "type": "quantitative"}
     layers: list[dict[str, Any]] = [
-        {"mark": line, "encoding": {"x": across, "y": up, "color": colour, "strokeDash": dash, **order[0]}},
+        {"mark": line, "encoding": joined},
         {
             "transform": [{"filter": "!datum.dashed"}],
-            "mark": {"type": "point", "filled": True, "size": 22, "opacity": 1},
-            "encoding": {"x": across, "y": up, "color": colour},
+            "mark": {"type": "point", "filled": True, "size": 20, "opacity": 1},
+            "encoding": {"x": x, "y": y, "color": colour},
         },
-    ]  # fmt: skip
-    for low, high, axis in (("low", "high", "y"), ("left", "right", "x")):
+    ]
+    for low, high, axis, across in (("low", "high", "y", y), ("left", "right", "x", x)):
         if any(low in point for point in points):
-            channel = {**(up if axis == "y" else across), "field": low}
-            other = {"x": across} if axis == "y" else {"y": up}
+            other = {"x": x} if axis == "y" else {"y": y}
+            ends = {axis: {**across, "field": low}, f"{axis}2": {"field": high}}
             layers.append(
                 {
                     "transform": [{"filter": f"isValid(datum.{low})"}],
                     "mark": {"type": "rule", "strokeWidth": 1, "opacity": 0.7},
-                    "encoding": {
-                        **other,
-                        axis: channel,
-                        f"{axis}2": {"field": high},
-                        "color": colour,
-                    },
+                    "encoding": {**other, **ends, "color": colour},
                 }
             )
-    layered = {"width": WIDTH, "height": HEIGHT, "layer": layers}
     chart: dict[str, Any] = {"data": {"values": list(points)}, "config": CONFIG}
+    layered = {"width": WIDTH, "height": HEIGHT, "layer": layers}
     if len(panels) == 1:
         return {**chart, **layered, "width": 2 * WIDTH}
     facet = {"field": "panel", "type": "nominal", "title": None, "sort": panels}
-    free = {**({"y": "independent"} if free_y else {}), **({"x": "independent"} if free_x else {})}
+    free = {axis: "independent" for axis, wanted in (("x", free_x), ("y", free_y)) if wanted}
     return {
         **chart,
         "facet": facet,
@@ -102,12 +107,13 @@ def _chart(
     }
 
 
-def _axis(field: str, title: str, log: bool) -> dict[str, Any]:
-    power = "datum.value == pow(10, round(log(datum.value) / LN10))"
+def _axis(points: Points, field: str, title: str, log: bool) -> dict[str, Any]:
+    """Over decades only the powers of ten are named."""
+    values = [point[field] for point in points]
+    decades = log and max(values, default=1.0) >= 100.0 * min(values, default=1.0)
+    named = f"{POWER} ? {SHORT} : ''" if decades else SHORT if log else "format(datum.value, '~s')"
     scale = {"type": "log", "nice": False} if log else {"zero": False}
-    axis = {"labelExpr": f"{power} ? format(datum.value, '~s') : ''"} if log else {"format": "~s"}
-    if log and field == "x" and title == "threshold_scale":
-        axis = {"format": "~g"}
+    axis = {"labelExpr": named}
     return {"field": field, "type": "quantitative", "title": title, "scale": scale, "axis": axis}
 
 
@@ -120,8 +126,11 @@ CONFIG: dict[str, Any] = {
         "titleFontWeight": "normal", "tickCount": 5,
     },
     "axisX": {"grid": False},
-    "header": {"labelColor": INK, "labelFontSize": 11},
-    "legend": {"labelColor": INK},
+    "header": {"labelColor": INK, "labelFontSize": 11, "labelLimit": 260},
+    "legend": {
+        "labelColor": INK, "orient": "bottom", "columns": 4, "columnPadding": 28, "labelLimit": 320,
+        "symbolType": "stroke",
+    },
 }  # fmt: skip
 
 

@@ -58,8 +58,8 @@ def judge(evidence: Evidence) -> Judgement:
         (
             Figure(
                 "verify-practice",
-                "Regret and violation along the runs, by bonus; what is not positive is not drawn.",
-                pictures.lines(points, "episode", "metric", free_y=True),
+                "Regret and violation along the runs, by bonus.",
+                pictures.lines(points, "episode", "metric", log_y=False, free_y=True),
             ),
         ),
         (

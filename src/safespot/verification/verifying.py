@@ -6,7 +6,6 @@ store               ->  evidence  ->  each claim's judge  ->  report.html, verif
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +33,7 @@ from . import (
 )
 from .evidence import read_evidence
 from .sizes import Size, shipped_runs
-from .verdicts import Claim, Figure, Judgement, Outcome, Verdict
+from .verdicts import Claim, Judgement, Outcome, Verdict
 
 CLAIMS: tuple[Claim, ...] = (
     coverage.CLAIM,
@@ -152,17 +151,19 @@ def _cost(store: Store, name: str, runs: list[RunSpec]) -> Sweep:
 
 def _provenance(store: Store, runs: Mapping[str, list[RunSpec]]) -> dict[str, Any]:
     """Versions and machines of the runs, and the time from the first to the last of them."""
-    ids = {run.id for each in runs.values() for run in each if store.is_finished(run.id)}
-    about = [store.about(run)["provenance"] for run in sorted(ids)]
+    every = {run.id: run for each in runs.values() for run in each if store.is_finished(run.id)}
+    about = [store.about(run)["provenance"] for run in sorted(every)]
     versions = sorted({" ".join(f"{k} {v}" for k, v in a["versions"].items()) for a in about})
     commits = {a["git"]["commit"][:12] + "+" * a["git"]["changed"] for a in about if a["git"]}
     return {
+        "runs": len(every),
+        "episodes": sum(run.episodes for run in every.values()),
+        "seconds": sum(float(a["processor_seconds"]) for a in about),
         "versions": versions,
         "commits": sorted(commits),
         "systems": sorted({f"{a['system']}, {a['machine']}" for a in about}),
         "began": min((a["began"] for a in about), default=""),
         "ended": max((a["ended"] for a in about), default=""),
-        "written": time.strftime("%Y-%m-%d", time.gmtime()),
     }
 
 
@@ -206,6 +207,3 @@ def as_dict(made: Verification) -> dict[str, Any]:
             for claim, judgement in made.judged
         ],
     }  # fmt: skip
-
-
-__all__ = ["CLAIMS", "Figure", "Sweep", "Verification", "as_dict", "verify"]
