@@ -36,7 +36,7 @@ def command(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["problems", "solve", "run", "sweep", "report", "bench"])
+@pytest.mark.parametrize("name", ["problems", "solve", "run", "sweep", "report", "verify", "bench"])
 def test_every_subcommand_explains_itself_with_examples(name: str) -> None:
     text = runner.invoke(cli.app, [name, "--help"]).stdout
     assert "Examples:" in text

@@ -7,12 +7,13 @@ Ctrl-C.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import sys
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -63,6 +64,12 @@ class EngineName(StrEnum):
 
     local = "local"
     dask = "dask"
+
+
+Engine = Annotated[EngineName, typer.Option(help="This machine's processes, or Dask.")]
+Scheduler = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="Of a Dask scheduler, tcp://…")
+]
 
 
 class Kind(StrEnum):
@@ -321,13 +328,9 @@ def sweep(
         Path, typer.Argument(metavar="FILE.toml", help="What to run; see docs/experiments.md.")
     ],
     out: Out,
-    engine: Annotated[
-        EngineName, typer.Option(help="This machine's processes, or Dask.")
-    ] = EngineName.local,
+    engine: Engine = EngineName.local,
     workers: Workers = None,
-    scheduler: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Of a Dask scheduler, tcp://…")
-    ] = None,
+    scheduler: Scheduler = None,
     as_json: AsJson = False,
 ) -> None:
     """Do the runs of a TOML file that are not in the store yet.
@@ -370,6 +373,59 @@ def report(
         _print_json({"written": [str(path) for path in written]})
     else:
         print("\n".join(str(path) for path in written))
+
+
+@app.command()
+def verify(
+    quick: Annotated[bool, typer.Option("--quick", help="A small version, in minutes.")] = False,
+    extended: Annotated[
+        bool, typer.Option("--extended", help="Also what takes longer than an hour.")
+    ] = False,
+    claim: Annotated[
+        list[str] | None, typer.Option(metavar="CLAIM", help="One claim; may be repeated.")
+    ] = None,
+    out: Out = Path("safespot-verify"),
+    engine: Engine = EngineName.local,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure the paper's claims and judge each.
+
+    Ends with a page (STORE/report.html), the same as Markdown (STORE/verification.md) and STORE/figures. What a claim
+    turns out to be is a result: the command succeeds whatever it is. Ctrl-C keeps what is done, and the same command
+    goes on.
+
+    \b
+    Examples:
+      safespot verify --quick
+      safespot verify --out results/verify
+      safespot verify --claim coverage --claim tradeoff --out results/two
+    """
+    if quick and extended:
+        raise InvalidOption("--quick or --extended, not both.")
+    from .verification import verify as measure
+    from .verification.verifying import as_dict
+
+    size = "quick" if quick else "extended" if extended else "full"
+    with _going_on(out):
+        made = measure(
+            out, size, claims=claim, engine=engine.value, workers=workers, scheduler=scheduler
+        )
+    if as_json:
+        _print_json(as_dict(made))
+    else:
+        from .report.terminal import print_table
+
+        print_table(
+            ["claim", "statement", "outcome"],
+            [[c.title, v.statement, v.outcome] for c, j in made.judged for v in j.verdicts],
+        )
+        for name, why in made.failed.items():
+            print(f"safespot: {name} failed: {why}", file=sys.stderr)
+        print(f"\nresults: {made.store.path}\nreport:  {made.report}")
+    if made.failed:
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -471,18 +527,25 @@ def _sweep(
 ) -> None:
     from .experiments import sweep as do_sweep
 
-    try:
+    with _going_on(out):
         swept = do_sweep(spec, out, **where)
+    written = _page(swept) if page else None
+    _tell(swept, written, as_json)
+    if swept.failed:
+        raise typer.Exit(1)
+
+
+@contextlib.contextmanager
+def _going_on(out: Path) -> Iterator[None]:
+    """Ctrl-C keeps what is done, and says so."""
+    try:
+        yield
     except KeyboardInterrupt:
         print(
             f"\nsafespot: stopped. What is done is in {out}; the same command goes on.",
             file=sys.stderr,
         )
         raise typer.Exit(STOPPED) from None
-    written = _page(swept) if page else None
-    _tell(swept, written, as_json)
-    if swept.failed:
-        raise typer.Exit(1)
 
 
 def _page(swept: Swept) -> Path | None:

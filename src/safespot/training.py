@@ -15,12 +15,15 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import as_count, frozen
+from .audit import COLUMNS, Audit, Yardstick, audit, audit_chunk
+from .audit import settle as settle_audit
+from .audit import yardstick as make_yardstick
 from .errors import InvalidEpisode, InvalidOption
 from .learners.learner import Learner
 from .learners.spot import Spot
@@ -66,7 +69,8 @@ def learn(
         seed: names the luck. Episode t has the same luck whether or not the learner was stopped before it.
         record: "log" (32 episodes a decade), "all", or every k-th episode.
         track: "every" evaluates the policy of every episode exactly; "grid" only the recorded ones, for models so
-            large that evaluation costs more than learning.
+            large that evaluation costs more than learning; "audit" every one, and what the paper's lemmas speak of
+            too (`safespot.audit`).
         progress: show a line on standard error.
 
     A KeyboardInterrupt leaves the learner after a whole episode; the error's `run` holds the run so far.
@@ -130,10 +134,11 @@ class Training:
         record: str | int = "log",
         track: str = "every",
         optima: Optima | None = None,
+        yardstick: Yardstick | None = None,
     ) -> None:
         total = check_episodes(learner, episodes)
-        if track not in ("every", "grid"):
-            raise InvalidOption(f"track must be 'every' or 'grid', got {track!r}.")
+        if track not in ("every", "grid", "audit"):
+            raise InvalidOption(f"track must be 'every', 'grid' or 'audit', got {track!r}.")
         _check_fit(problem, learner)
         cmdp = problem.cmdp
         H, m, units = cmdp.H, cmdp.m, cmdp.units
@@ -160,6 +165,10 @@ class Training:
             alpha=np.zeros((m, H)),
         )
         self.tracker = empty_tracker(cmdp.S, cmdp.A, m, learner.episode - 1)
+        self.audit: Audit | None = None
+        if track == "audit":
+            found = make_yardstick(cmdp) if yardstick is None else yardstick
+            self.audit = audit(cmdp, learner, len(self.record.episodes), found)
         self.most = max(1, NOISE_NUMBERS // (1 + H * (3 + 2 * m)))
         self.size = min(16, self.most)
         self.luck = empty_noise(problem, min(self.most, total))
@@ -190,14 +199,17 @@ class Training:
         if drift is not None:
             progress[:] = [drift.progress(first + j) for j in range(n)]
         optima = self.optima(np.arange(first, first + n))
-        play_on = learn_chunk if isinstance(learner, Spot) else count_chunk
+        play_on: Any = learn_chunk if isinstance(learner, Spot) else count_chunk
+        watched: tuple[Audit, ...] = ()
+        if self.audit is not None:
+            play_on, watched = audit_chunk, (self.audit,)
         done = 0
         while done < n:
             learner.make_room()
             done = play_on(
-                self.truth, self.luck, progress, optima, done, n, self.track == "every",
+                self.truth, self.luck, progress, optima, done, n, self.track != "grid",
                 learner.rates, learner.state, learner.statistics, learner.window,
-                self.played, self.tracker, self.record,
+                self.played, self.tracker, self.record, *watched,
             )  # fmt: skip
             learner.settle()
 
@@ -210,6 +222,8 @@ class Training:
             "record": {name: getattr(self.record, name)[:rows] for name in RECORDED},
             "clock": {"streams": stream_states(self.streams), "seconds": np.array(self.seconds)},
         }
+        if self.audit is not None:
+            parts["audit"] = {"totals": self.audit.totals, "rows": self.audit.rows[:rows]}
         return {
             f"{part}.{k}": array for part, arrays in parts.items() for k, array in arrays.items()
         }
@@ -227,6 +241,10 @@ class Training:
             rows = parts["record"][name]
             getattr(self.record, name)[: len(rows)] = rows
             self.record.written[0] = len(rows)
+        if self.audit is not None:
+            self.audit.totals[:] = parts["audit"]["totals"]
+            self.audit.rows[: len(parts["audit"]["rows"])] = parts["audit"]["rows"]
+            settle_audit(self.audit, self.learner)
         set_stream_states(self.streams, parts["clock"]["streams"])
         self.seconds = float(parts["clock"]["seconds"])
 
@@ -258,6 +276,9 @@ class Training:
             seed=self.seed,
             track=self.track,
             seconds=self.seconds,
+            audit={}
+            if self.audit is None
+            else dict(zip(COLUMNS, self.audit.rows[:rows].T, strict=True)),
         )
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import learners, problems
+from ..audit import Yardstick, yardstick
 from ..certificate import certify
 from ..errors import InvalidFile, SafespotError
 from ..learners import Learner
@@ -162,6 +163,7 @@ def fresh(run: RunSpec) -> Training:
         run.record,
         run.track,
         setting.optima,
+        setting.yardstick if run.track == "audit" else None,
     )
 
 
@@ -211,6 +213,11 @@ class Setting:
     def optima(self) -> Optima:
         """The optimum of every episode."""
         return Optima(self.problem)
+
+    @functools.cached_property
+    def yardstick(self) -> Yardstick:
+        """What audits compare with."""
+        return yardstick(self.problem.cmdp)
 
     @functools.cached_property
     def slater(self) -> Slater:

@@ -1,0 +1,261 @@
+"""Theorems 2 and 3: regret and violation of order sqrt(T), and below the explicit bound."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..report.words import number
+from ..theory import explicit_bound
+from . import pictures
+from .evidence import Evidence, Trace, grouped
+from .inference import Interval, at_most, mean, share, share_at_least, slope
+from .verdicts import LEVEL, Claim, Figure, Judgement, Outcome, Table, Verdict, table, together
+
+DELTA = 0.05
+METRICS = ("regret", "violation")
+THEOREMS = {0.0: "Theorem 2, pessimistic", 1.0: "Theorem 3, optimistic"}
+
+
+class Growth(NamedTuple):
+    """How a metric grows over the last decade of T on one problem under one stance."""
+
+    problem: str
+    outcome: Outcome
+    said: str
+    exponent: Interval
+
+
+def judge(evidence: Evidence) -> Judgement:
+    """Slopes over the last decade of T, and every run against its bound."""
+    traces = [trace for trace in evidence["orders"] if trace.run.learner == "spot"]
+    verdicts: list[Verdict] = []
+    slopes: list[list[object]] = []
+    for xi, theorem in THEOREMS.items():
+        theirs = [trace for trace in traces if trace.option("stance") == xi]
+        for metric in METRICS:
+            found = growths(theirs, metric)
+            verdicts.append(_order(theorem, metric, found, theirs))
+            slopes += [[one.problem, theorem, metric, one.exponent, one.said] for one in found]
+        verdicts.append(_bound(theorem, theirs))
+    head = ["problem", "theorem", "metric", "exponent over the last decade of T", "reading"]
+    return Judgement(
+        tuple(verdicts),
+        (table("Growth", head, slopes), _ends(traces)),
+        _figures(traces),
+        (
+            "Bounds take the summed radii Z and Φ from the run itself (Φ as an exact expectation), "
+            "so they are the bounds of the "
+            "very run that they are compared with. No run can have a regret or a violation above "
+            "H·T: a bound above that says "
+            "nothing, and is called vacuous.",
+        ),
+    )
+
+
+def logarithms(trace: Trace, T: float) -> float:
+    """What the order hides: sqrt(ln(S A H m T / delta))."""
+    c = trace.cmdp
+    return math.sqrt(math.log(c.S * c.A * c.H * c.m * T / DELTA))
+
+
+def growths(traces: Sequence[Trace], metric: str) -> list[Growth]:
+    """The growth of a metric on each problem."""
+    problems = grouped(traces, lambda trace: trace.problem)
+    level = LEVEL / max(1, len(problems))
+    found = []
+    for problem, theirs in problems.items():
+        top = max(trace.run.episodes for trace in theirs)
+        decade = [trace for trace in theirs if trace.run.episodes >= top / 10.01]
+        # ~O(sqrt T) allows the logarithm of the radii to grow along.
+        T = theirs[0]
+        allowed = 0.5 + math.log10(logarithms(T, top) / logarithms(T, top / 10.0))
+        seeds = grouped(decade, lambda trace: trace.run.seed)
+        exponents, negative = [], 0
+        for each in seeds.values():
+            each.sort(key=lambda trace: trace.run.episodes)
+            ends = [trace.last(metric) for trace in each]
+            negative += max(ends) <= 0.0
+            exponents.append(slope([trace.run.episodes for trace in each], ends))
+        known = [x for x in exponents if not math.isnan(x)]
+        if negative == len(seeds) > 0:
+            said = "never above 0 there: below any bound, no exponent"
+            found.append(
+                Growth(problem, Outcome.HOLDS, said, Interval(math.nan, -math.inf, math.inf))
+            )
+            continue
+        if len(known) < len(seeds):
+            said = f"not positive throughout in {len(seeds) - len(known)} of {len(seeds)} seeds: no exponent"
+            found.append(Growth(problem, Outcome.OPEN, said, mean(known, 0.05)))
+            continue
+        outcome = at_most(known, allowed, level)
+        if (
+            outcome is Outcome.FAILS
+        ):  # the order is about T that grows on; only a broken bound would refute it
+            outcome = Outcome.OPEN
+        said = f"√T with its logarithm grows by {allowed:.3f}: "
+        f"{'within' if outcome is Outcome.HOLDS else 'not within'}"
+        found.append(Growth(problem, outcome, said, mean(known, 0.05)))
+    return found
+
+
+def _order(theorem: str, metric: str, found: list[Growth], traces: Sequence[Trace]) -> Verdict:
+    top = max((trace.run.episodes for trace in traces), default=0)
+    seeds = len({trace.run.seed for trace in traces})
+    parts = [
+        f"{one.problem}: {one.said}"
+        if math.isnan(one.exponent.mean)
+        else f"{one.problem}: exponent {one.exponent}"
+        for one in found
+    ]
+    outcome = together(one.outcome for one in found)
+    late = (
+        ""
+        if outcome is Outcome.HOLDS
+        else " At such T the growth is not √T yet, or cannot be told from it."
+    )
+    return Verdict(
+        statement=f"{theorem}: the {metric} is of order √T.",
+        outcome=outcome,
+        reason="; ".join(parts) + "." + late,
+        test=f"exponent per seed over T from {top // 10:,} to {top:,} (each T its own runs, "
+        f"{seeds} seeds), at most ½ plus the "
+        f"growth of the logarithm; Student, one-sided, at level {LEVEL / max(1, len(found)):.4f} for each problem",
+    )
+
+
+def bounds(trace: Trace) -> tuple[float, float]:
+    """The explicit bounds of a run's regret and violation, from its own sums of radii."""
+    c = trace.cmdp
+    found = explicit_bound(
+        c.A, c.H, c.m, trace.run.episodes, trace.rho, xi=float(trace.option("stance")),
+        zeta_sum=trace.last("audit_zeta_sum"), phi_sum=trace.last("audit_phi_sum"),
+    )  # fmt: skip
+    return found.regret, found.violation
+
+
+def _bound(theorem: str, traces: Sequence[Trace]) -> Verdict:
+    top = max((trace.run.episodes for trace in traces), default=0)
+    kept, said, longest, vacuous = 0, 0, 0, 0
+    for trace in traces:
+        for metric, bound in zip(METRICS, bounds(trace), strict=True):
+            if bound >= trace.cmdp.H * trace.run.episodes:
+                vacuous += 1
+                continue
+            below = trace.last(metric) <= bound
+            said, kept = said + 1, kept + below
+            if (
+                trace.run.episodes == top
+            ):  # runs of different T share their luck: only the longest are counted
+                longest += 1
+    at_top = [trace for trace in traces if trace.run.episodes == top]
+    safe = sum(
+        all(trace.last(m) <= b for m, b in zip(METRICS, bounds(trace), strict=True))
+        for trace in at_top
+    )
+    if longest == 0:
+        outcome = Outcome.FAILS if kept < said else Outcome.OPEN
+    else:
+        outcome = share_at_least(safe, len(at_top), 1.0 - DELTA, LEVEL)
+        if kept < said and outcome is Outcome.HOLDS and (said - kept) / said > DELTA:
+            outcome = Outcome.FAILS
+    reason = (
+        f"{vacuous:,} of {vacuous + said:,} bounds are vacuous (above H·T); of the other {said:,}, {kept:,} hold. At "
+        f"T = {top:,}, {longest} of {2 * len(at_top)} bounds say something, and {safe} of "
+        f"{len(at_top)} runs keep both "
+        f"({share(safe, len(at_top), 0.05)})."
+    )
+    return Verdict(
+        statement=f"{theorem}: regret and violation stay below the explicit bound.",
+        outcome=outcome,
+        reason=reason,
+        test=f"share of the longest runs below both bounds at least {1 - DELTA:.0%}: "
+        f"Clopper–Pearson, one-sided, at level {LEVEL}",
+    )
+
+
+def _ends(traces: Sequence[Trace]) -> Table:
+    rows = []
+    for (problem, xi, T), theirs in grouped(
+        traces, lambda trace: (trace.problem, trace.option("stance"), trace.run.episodes)
+    ).items():
+        cells: list[object] = [problem, f"{xi:g}", f"{T:,}"]
+        for metric, column in zip(METRICS, zip(*map(bounds, theirs), strict=True), strict=True):
+            bound = float(np.mean(column))
+            vacuous = " (vacuous)" if bound >= theirs[0].cmdp.H * T else ""
+            cells += [
+                mean([trace.last(metric) for trace in theirs], 0.05),
+                f"{number(bound)}{vacuous}",
+            ]
+        rows.append(cells)
+    head = ["problem", "ξ", "T", "regret", "its bound", "violation", "its bound"]
+    return table("Every T, inside units: means over seeds with 95 % intervals", head, rows)
+
+
+def _figures(traces: Sequence[Trace]) -> tuple[Figure, ...]:
+    rate: list[dict[str, Any]] = []
+    against: list[dict[str, Any]] = []
+    most: list[dict[str, Any]] = []  # that can happen at all
+    for (problem, xi, T), theirs in grouped(
+        traces, lambda trace: (trace.problem, trace.option("stance"), trace.run.episodes)
+    ).items():
+        stance = "pessimistic" if xi == 0.0 else "optimistic"
+        for metric, column in zip(METRICS, zip(*map(bounds, theirs), strict=True), strict=True):
+            found = mean([trace.last(metric) for trace in theirs], 0.05)
+            panel, root = f"{metric}: {problem}", math.sqrt(T)
+            whiskers = (
+                {}
+                if math.isinf(found.low)
+                else {"low": found.low / root, "high": found.high / root}
+            )
+            rate.append(
+                {"x": T, "y": found.mean / root, "series": stance, "panel": panel, **whiskers}
+            )
+            against += [
+                {"x": T, "y": found.mean, "series": stance, "panel": panel},
+                {"x": T, "y": float(np.mean(column)), "series": f"{stance}, bound", "panel": panel, "dashed": True},
+            ]  # fmt: skip
+            most.append(
+                {
+                    "x": T,
+                    "y": float(theirs[0].cmdp.H * T),
+                    "series": "H·T",
+                    "panel": panel,
+                    "dashed": True,
+                }
+            )
+    for points in (rate, against):
+        points.sort(key=lambda point: str(point["panel"]))
+    return (
+        Figure(
+            "verify-orders",
+            "Regret and violation divided by √T: growth like √T is a level line. Each point is "
+            "runs of that T alone; whiskers "
+            "are 95 % intervals. What is below 0 is reward above the constrained optimum, or room above the limit.",
+            pictures.lines(rate, "T", "metric / √T", log_y=False, free_y=True),
+        ),
+        Figure(
+            "verify-bounds",
+            "The same against the explicit bounds (dashed) and against H·T, above which a bound "
+            "says nothing. What is not "
+            "positive is not drawn.",
+            pictures.lines([*against, *most], "T", "metric"),
+        ),
+    )
+
+
+CLAIM = Claim(
+    name="orders",
+    title="Regret and violation of order √T",
+    says="With the paper's constants (bonus_scale = threshold_scale = 1) the reward regret and the "
+    "constraint violation are at most "
+    "Õ(√T), with probability 1 − δ: Theorem 2 for the pessimistic stance, Theorem 3 for the "
+    "optimistic one. The explicit "
+    "bounds are those of note 6 of the notes on the paper.",
+    place="Theorems 2 and 3 (thm:pes, thm:opt)",
+    sweeps=("orders",),
+    judge=judge,
+)
