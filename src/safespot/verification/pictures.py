@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-INK, QUIET, RULE = "#1b1f24", "#59626d", "#e6e9ec"
+PAPER, INK, QUIET, RULE = "#ffffff", "#1b1f24", "#59626d", "#e6e9ec"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b0568f", "#8a6d00", "#2a9fd6", "#555555")
-VARIABLES = {INK: "var(--ink)", QUIET: "var(--quiet)", RULE: "var(--rule)"} | {
-    colour: f"var(--g{k})" for k, colour in enumerate(COLOURS)
-}
+VARIABLES = {
+    PAPER: "var(--paper)",
+    INK: "var(--ink)",
+    QUIET: "var(--quiet)",
+    RULE: "var(--rule)",
+} | {colour: f"var(--g{k})" for k, colour in enumerate(COLOURS)}
 WIDTH, HEIGHT, COLUMNS = 230, 180, 3
 SHORT = "(datum.value < 1 ? format(datum.value, '~g') : format(datum.value, '~s'))"
 POWER = "datum.value == pow(10, round(log(datum.value) / LN10))"
@@ -118,7 +121,8 @@ def _axis(points: Points, field: str, title: str, log: bool) -> dict[str, Any]:
 
 
 CONFIG: dict[str, Any] = {
-    "background": None,
+    "background": PAPER,
+    "aria": False,  # the figure speaks for its marks
     "font": "sans-serif",
     "view": {"stroke": None},
     "axis": {
