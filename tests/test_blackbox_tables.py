@@ -74,7 +74,7 @@ def curves(learner: ss.Spot, run: ss.Run) -> list[Any]:
     return [learner.policy, run.episodes, run.multipliers, run.thresholds]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_gymnasiums_taxi_is_learned_as_its_table(seed: int) -> None:
     table = ss.problems.make("taxi", horizon=200, fuel=160)  # enough for some deliveries at random
     H, known = table.cmdp.H, table.cmdp.limits
@@ -83,14 +83,16 @@ def test_gymnasiums_taxi_is_learned_as_its_table(seed: int) -> None:
         rewards=lambda step: step.ended, constraints=lambda step: step.action < 4,
     )  # fmt: skip
     ours, theirs = (
-        ss.Spot(**f, episodes=100, rho=2.0, bonus_scale=0.001, policy_step=0.05, thresholds=known)
+        ss.Spot(**f, episodes=100, rho=2.0, bonus_scale=1e-7, policy_step=0.05, thresholds=known)
         for f in (box.interface, table.interface)
     )
     found = curves(ours, ss.learn_env(box, ours, seed=seed))
     for mine, other in zip(found, curves(theirs, ss.learn(table, theirs, seed=seed)), strict=True):
         np.testing.assert_array_equal(mine, other)
-    assert (ours.statistics.n == theirs.statistics.n).all()
+    np.testing.assert_array_equal(ours.statistics.n, theirs.statistics.n)
+    np.testing.assert_array_equal(ours.statistics.sums, theirs.statistics.sums)
     assert ours.statistics.sums[0].sum() > 0  # passengers were delivered, so endings were met
+    assert ours.policy.max() > 1 / 6 + 0.1  # and something was learned
 
 
 @pytest.mark.parametrize("map_name", ["4x4", "8x8"])
