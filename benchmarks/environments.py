@@ -19,8 +19,8 @@ from safespot.gym import warm_up
 
 from .record import Benchmark, Row
 
-EPISODES = 500
-ROUNDS = 15
+EPISODES = 2000
+ROUNDS = 7
 TARGET = 10.0  # µs a step
 
 

@@ -417,6 +417,16 @@ def test_what_cannot_be_is_named_and_the_learner_goes_on(crime: str) -> None:
     assert ss.learn_env(box, learner, seed=5, record="all").episodes.tolist() == list(range(4, 61))
 
 
+def test_a_sample_of_thresholds_is_whole_or_absent() -> None:
+    box = ss.BlackBox(
+        Corridor(), horizon=2, constraints=lambda step: [0.0, 1.0],
+        thresholds=lambda step: [0.5, 0.5] if step.state == 0 else [0.5, np.nan],
+    )  # fmt: skip
+    assert box.play(walk([0, 0], 3), np.full(2, 0.5)).thresholds.tolist() == [[0.5, 0.5]] * 2
+    with pytest.raises(ss.InvalidEpisode, match=r"step 1, thresholds\[1\]: nan lies outside"):
+        box.play(walk([1, 0], 3), np.full(2, 0.5))
+
+
 def test_an_error_of_the_environment_is_the_cause() -> None:
     box = ss.BlackBox(Rogue(crash), horizon=4, endings=NOTHING)
     with pytest.raises(ss.InvalidEpisode) as caught:

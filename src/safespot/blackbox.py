@@ -161,12 +161,13 @@ class BlackBox:
         fine = (signals >= low) & (signals <= high)
         if np.count_nonzero(fine) < fine.size:
             self._complain(signals, fine)
-        return Episode(states, actions, signals[:, 0], signals[:, 1 : 1 + m], signals[:, 1 + m :])
+        parts = signals[:, 0], signals[:, 1 : 1 + m], signals[:, 1 + m :]
+        return Episode.trusted(states, actions, *(part.copy() for part in parts))
 
     def _complain(self, signals: Float, fine: Bool) -> None:
-        """Raise if a signal is not `fine`, unless it is a threshold sample that is missing."""
+        """Raise if a signal is not `fine`, unless it belongs to a threshold sample that is missing."""
         m, (low, high) = self.interface["constraints"], self._bounds
-        fine[:, 1 + m :] |= np.isnan(signals[:, 1 + m :])
+        fine[:, 1 + m :] |= np.isnan(signals[:, 1 + m :]).all(axis=1, keepdims=True)
         if not fine.all():
             h, c = first(~fine)
             names = ["rewards", *(f"{key}[{i}]" for key in SIGNALS[1:] for i in range(m))]

@@ -41,10 +41,7 @@ def discretiser(space: Any, bins: Any = None) -> Discretiser:
 
     """
     if isinstance(space, spaces.Box):
-        edges = _edges(space, bins)
-        digits = [Discretiser(len(cut) + 1, _bin(cut)) for cut in edges]
-        combined = _product(digits)
-        return Discretiser(combined.states, lambda seen: combined.number(np.ravel(seen).tolist()))
+        return _binned(_edges(space, bins))
     if isinstance(space, spaces.Tuple):
         parts, each = space.spaces, [None] * len(space.spaces) if bins is None else bins
         if not isinstance(each, Sequence) or len(each) != len(parts):
@@ -136,13 +133,18 @@ def _whole(low: int, count: int) -> Discretiser:
     return Discretiser(count, number)
 
 
-def _bin(edges: list[float]) -> Callable[[float], int]:
-    def number(value: float) -> int:
-        if value != value:  # a bin would be found for it all the same
-            raise InvalidEpisode("an entry of the observation is NaN.")
-        return bisect_right(edges, value)
+def _binned(cuts: list[list[float]]) -> Discretiser:
+    """The bins of all entries, the last entry counting fastest."""
 
-    return number
+    def number(seen: Any) -> int:
+        total = 0
+        for edges, value in zip(cuts, np.asarray(seen).ravel().tolist(), strict=True):
+            if value != value:  # a bin would be found for it all the same
+                raise InvalidEpisode("an entry of the observation is NaN.")
+            total = total * (len(edges) + 1) + bisect_right(edges, value)
+        return total
+
+    return Discretiser(math.prod(len(edges) + 1 for edges in cuts), number)
 
 
 def _product(digits: list[Discretiser]) -> Discretiser:

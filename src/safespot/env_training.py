@@ -110,16 +110,14 @@ class EnvTraining:
         self.sums[0] += lacking
         self.sums[1] += np.maximum(lacking, 0.0)
         if row is not None:
-            self.rows.append(np.r_[row, self.sums.ravel()])
+            self.rows.append(np.concatenate([row, self.sums.ravel()]))
 
     def _row(self, played: Episode) -> Float:
         """What there is to record of an episode before it is learned from."""
         learner = self.learner
-        row: Float = np.r_[
-            played.rewards.sum(), played.constraints.sum(axis=0),
-            learner.multipliers, learner.thresholds, *learner.threshold_bounds,
-        ]  # fmt: skip
-        return row
+        sums = played.rewards.sum(keepdims=True), played.constraints.sum(axis=0)
+        beliefs = learner.multipliers, learner.thresholds, *learner.threshold_bounds
+        return np.concatenate([*sums, *beliefs])
 
     def result(self) -> Run:
         """The run so far; what only the truth could tell is missing."""
