@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import experiments, gym, learners, problems
     from .arrays import Episode
+    from .audit import export_episodes
     from .blackbox import BlackBox, check_problem_env, env_interface
     from .certificate import Certificate, certify
     from .cmdp import CMDP
+    from .durable import DurableLearner
+    from .durable import open as open
     from .env_training import learn_env
     from .errors import (
         Infeasible,
+        InUse,
         InvalidEpisode,
         InvalidFile,
         InvalidModel,
@@ -51,6 +55,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
+# `open` is public and not in this list: a star import should not hide Python's own.
 __all__ = [
     "CMDP",
     "DOPE",
@@ -60,11 +65,13 @@ __all__ = [
     "Certificate",
     "Deterministic",
     "Drift",
+    "DurableLearner",
     "Ending",
     "Episode",
     "Evaluation",
     "Fixed",
     "Gaussian",
+    "InUse",
     "Infeasible",
     "InvalidEpisode",
     "InvalidFile",
@@ -100,6 +107,7 @@ __all__ = [
     "episodes_needed",
     "evaluate",
     "experiments",
+    "export_episodes",
     "gym",
     "learn",
     "learn_env",
@@ -118,12 +126,14 @@ __all__ = [
 # `import safespot` costs nothing.
 _HOMES = {
     "arrays": ["Episode"],
+    "audit": ["export_episodes"],
     "blackbox": ["BlackBox", "check_problem_env", "env_interface"],
     "certificate": ["Certificate", "certify"],
     "cmdp": ["CMDP"],
+    "durable": ["DurableLearner", "open"],
     "env_training": ["learn_env"],
     "errors": [
-        "Infeasible", "InvalidEpisode", "InvalidFile", "InvalidModel", "InvalidOption",
+        "InUse", "Infeasible", "InvalidEpisode", "InvalidFile", "InvalidModel", "InvalidOption",
         "MissingPackage", "SafespotError", "SolverError", "UnknownName",
     ],
     "experiments": ["Store", "sweep"],

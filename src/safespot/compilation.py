@@ -25,7 +25,15 @@ F = TypeVar("F", bound=Callable)
 log = logging.getLogger(__name__)
 
 # What stands above every kernel: an edit there leaves them fresh.
-WITHOUT_KERNELS = ("cli.py", "experiments", "reading.py", "report")
+WITHOUT_KERNELS = (
+    "audit.py",
+    "cli.py",
+    "durable.py",
+    "experiments",
+    "journal.py",
+    "reading.py",
+    "report",
+)
 
 
 def kernel(function: F) -> F:

@@ -17,6 +17,7 @@ import numpy as np
 
 from .arrays import Episode, Float, as_count, frozen
 from .blackbox import BlackBox, as_box
+from .durable import DurableLearner
 from .errors import InvalidOption
 from .learners.interface import interface
 from .learners.learner import Learner
@@ -27,7 +28,7 @@ from .training import check_episodes
 
 def learn_env(
     env: Any,
-    learner: Learner,
+    learner: Learner | DurableLearner,
     episodes: int | None = None,
     seed: int = 0,
     record: str | int = "log",
@@ -38,7 +39,7 @@ def learn_env(
     Args:
         env: a `BlackBox`, or an environment with the declarations of one. Horizon, senses and ranges are the
             learner's where they are not declared.
-        learner: made with ``**env_interface(env, …)``; goes on from where it is, and is changed.
+        learner: made with ``**env_interface(env, …)``, or a durable one; goes on from where it is, and is changed.
         episodes: how many; by default what remains of the learner's T.
         seed: of the first reset and of the actions. A learner that goes on draws new luck.
         record: "log" (32 episodes a decade), "all", or every k-th episode.
@@ -50,7 +51,7 @@ def learn_env(
     constraint signals lack; a step without a sample counts as the episode's other steps do.
 
     """
-    if not isinstance(learner, Learner):
+    if not isinstance(learner, (Learner, DurableLearner)):
         raise InvalidOption(f"learn_env takes a learner, got {type(learner).__name__}.")
     box = _fitting(env, learner, declarations)
     total = check_episodes(learner, episodes)
@@ -87,7 +88,7 @@ def learn_env(
         violations=weak,
         strong_violations=strong,
         policy=learner.policy,
-        learner=learner,
+        learner=learner.learner if isinstance(learner, DurableLearner) else learner,
         optimum=float("nan"),
         seed=seed,
         track="realised",
@@ -95,7 +96,7 @@ def learn_env(
     )
 
 
-def _fitting(env: Any, learner: Learner, declarations: dict[str, Any]) -> BlackBox:
+def _fitting(env: Any, learner: Learner | DurableLearner, declarations: dict[str, Any]) -> BlackBox:
     """The environment as a box that fits the learner."""
     mine = learner.interface
     if not isinstance(env, BlackBox):
@@ -131,7 +132,7 @@ def _another(seed: int, episode: int) -> int:
     return int(np.random.SeedSequence(seed, spawn_key=(episode,)).generate_state(1)[0])
 
 
-def _shortfall(played: Episode, learner: Learner) -> Float:
+def _shortfall(played: Episode, learner: Learner | DurableLearner) -> Float:
     """What the constraint signals of an episode lack ``[m]``, in the user's units; positive is unsafe."""
     units, H = learner.interface.units, learner.interface.H
     if learner.options.thresholds is None:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import as_count, frozen
+from .durable import DurableLearner
 from .errors import InvalidOption
 from .learners.learner import Learner
 from .learners.spot import Spot
@@ -239,7 +240,7 @@ class Training:
         )
 
 
-def check_episodes(learner: Learner, episodes: int | None) -> int:
+def check_episodes(learner: Learner | DurableLearner, episodes: int | None) -> int:
     """How many episodes to play: those asked for, or what remains of T."""
     planned = learner.options.episodes
     remaining = None if planned is None else planned - learner.episode + 1

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from ..errors import InvalidOption, UnknownName
+from ..errors import InvalidFile, InvalidOption, UnknownName
+from ..files import read_arrays
 from .dope import DOPE
 from .fixed import Fixed, Uniform
 from .learner import Learner
@@ -33,6 +35,7 @@ __all__ = [
     "Spot",
     "SpotOptions",
     "Uniform",
+    "load",
     "make",
     "names",
 ]
@@ -61,3 +64,12 @@ def make(
         return _LEARNERS[name](**interface, episodes=episodes, **options)
     except TypeError as problem:
         raise InvalidOption(f"learner {name!r}: {problem}.") from None
+
+
+def load(path: str | Path) -> Learner:
+    """The learner in a file, whichever it is; a damaged file is an `InvalidFile`."""
+    _, about = read_arrays(path, "learner")
+    name = about.get("learner")
+    if not isinstance(name, str) or name not in _LEARNERS:
+        raise InvalidFile(f"{path} holds a learner {name!r}; there are {', '.join(names())}.")
+    return _LEARNERS[name].load(path)
