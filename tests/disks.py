@@ -106,14 +106,27 @@ class Power(files.Disk):
     def __init__(self) -> None:
         self.log: Log = []
 
-    def write(self, path: Path, data: bytes) -> None:
-        super().write(path, data)
-        self.log += [("write", path, data), ("sync", path)]
+    def named(self, path: Path) -> Path:
+        """The name that goes into the log."""
+        return path
 
-    def put(self, file: BinaryIO, place: int, data: bytes) -> None:
-        super().put(file, place, data)
-        path = Path(file.name)
-        self.log += [("put", path, place, data), ("sync", path)]
+    def write(self, path: Path, data: bytes) -> None:
+        self.log.append(("create", self.named(path)))
+        super().write(path, data)
+
+    def fill(self, file: BinaryIO, data: bytes) -> None:
+        place = file.tell()
+        super().fill(file, data)
+        self.log.append(("put", self.named(Path(file.name)), place, data))
+
+    def sync(self, descriptor: int) -> None:
+        super().sync(descriptor)
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        self.log.append(("folder", path) if path.is_dir() else ("sync", self.named(path)))
+
+    def sync_data(self, descriptor: int) -> None:
+        super().sync_data(descriptor)
+        self.log.append(("sync", self.named(Path(os.readlink(f"/proc/self/fd/{descriptor}")))))
 
     def make_folder(self, path: Path) -> None:
         self.log.append(("make", path))
@@ -123,10 +136,6 @@ class Power(files.Disk):
         super().rename(source, target)
         self.log.append(("rename", source, target))
 
-    def sync_folder(self, folder: Path) -> None:
-        super().sync_folder(folder)
-        self.log.append(("folder", folder))
-
     def remove(self, path: Path) -> None:
         super().remove(path)
         self.log.append(("remove", path))
@@ -135,13 +144,12 @@ class Power(files.Disk):
 class Unsynced(Power):
     """Broken on purpose: contents are not synced."""
 
-    def write(self, path: Path, data: bytes) -> None:
-        super().write(path, data)
-        self.log.pop()
+    def sync(self, descriptor: int) -> None:
+        if Path(f"/proc/self/fd/{descriptor}").is_dir():
+            super().sync(descriptor)
 
-    def put(self, file: BinaryIO, place: int, data: bytes) -> None:
-        super().put(file, place, data)
-        self.log.pop()
+    def sync_data(self, descriptor: int) -> None:
+        pass
 
 
 class Unnamed(Power):
@@ -154,10 +162,10 @@ class Unnamed(Power):
 class InPlace(Power):
     """Broken on purpose: files get their content under their own name."""
 
-    def write(self, path: Path, data: bytes) -> None:
-        files.Disk.write(self, path, data)
-        target = path.with_name(path.name.removeprefix(".").rsplit(".", 2)[0])
-        self.log += [("write", target, data), ("sync", target)]
+    def named(self, path: Path) -> Path:
+        if path.suffix != ".tmp":
+            return path
+        return path.with_name(path.name.removeprefix(".").rsplit(".", 2)[0])
 
     def rename(self, source: Path, target: Path) -> None:
         files.Disk.rename(self, source, target)
@@ -182,29 +190,25 @@ class Dying(Power):
     def revive(self) -> None:
         self.left = 10**9
 
-    def written(self) -> None:
-        """It may die between a write and its sync."""
-        synced = self.log.pop()
-        self.step()
-        self.log.append(synced)
-
     def write(self, path: Path, data: bytes) -> None:
         self.step()
         super().write(path, data)
-        self.written()
 
-    def put(self, file: BinaryIO, place: int, data: bytes) -> None:
+    def fill(self, file: BinaryIO, data: bytes) -> None:
         self.step()
-        super().put(file, place, data)
-        self.written()
+        super().fill(file, data)
+
+    def sync(self, descriptor: int) -> None:
+        self.step()
+        super().sync(descriptor)
+
+    def sync_data(self, descriptor: int) -> None:
+        self.step()
+        super().sync_data(descriptor)
 
     def rename(self, source: Path, target: Path) -> None:
         self.step()
         super().rename(source, target)
-
-    def sync_folder(self, folder: Path) -> None:
-        self.step()
-        super().sync_folder(folder)
 
     def remove(self, path: Path) -> None:
         self.step()
@@ -214,8 +218,8 @@ class Dying(Power):
 class Contents:
     """A file's content: what is on the disk for certain, and what it has become since."""
 
-    def __init__(self, data: bytes) -> None:
-        self.synced, self.now = b"", data
+    def __init__(self) -> None:
+        self.synced = self.now = b""
 
     def put(self, place: int, data: bytes) -> None:
         self.now = self.now[:place] + data + self.now[place + len(data) :]
@@ -242,9 +246,9 @@ def images(log: Log, luck: random.Random, subsets: int = 6) -> Iterator[tuple[in
     folders: set[Path] = set()  # made, and their names not yet on the disk
     number = itertools.count()
     for moment, (what, *about) in enumerate(log, 1):
-        if what == "write":
+        if what == "create":
             now[about[0]] = inode = next(number)
-            contents[inode] = Contents(about[1])
+            contents[inode] = Contents()
             changes.append((about[0], inode))
         elif what == "put":
             contents[now[about[0]]].put(*about[1:])

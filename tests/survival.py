@@ -207,7 +207,7 @@ def outages(
     with tempfile.TemporaryDirectory(dir=_memory()) as name, short_journals():
         folder, deaths = Path(name, "learner"), 0
         while True:
-            power = disk() if deaths == 0 else Dying(deaths)
+            power = disk() if deaths == 0 else Dying(deaths - 1)
             with on(power):
                 died = _live(folder, power, observe, goal)
             acknowledged = 0

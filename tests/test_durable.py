@@ -449,6 +449,23 @@ def test_damage_in_the_middle_is_an_error_that_names_the_place(
     assert path.read_bytes() == data
 
 
+@pytest.mark.parametrize("last", [False, True])
+def test_a_record_at_another_place_is_damage(last: bool, five: Five) -> None:
+    folder, path, after = five
+    data = bytearray(path.read_bytes())
+    at = START + (4 if last else 3) * LENGTH
+    data[at : at + LENGTH] = data[START : START + LENGTH]
+    path.write_bytes(data)
+    if last:
+        with pytest.warns(UserWarning, match="torn end"):
+            learner = ss.open(folder)
+        with learner:
+            assert digest(learner.learner) == after(4)
+    else:
+        with pytest.raises(ss.InvalidFile, match=f"damaged at byte {at}: the record of episode 4"):
+            ss.open(folder)
+
+
 @pytest.mark.parametrize("place", [0, 8, 12, 20, START - 1])
 def test_a_damaged_header_is_an_error(place: int, five: Five) -> None:
     folder, path, _ = five

@@ -55,7 +55,7 @@ class Noting(Progress):
 
 def damage(log: Log, results: dict[str, bytes]) -> str | None:
     """What a power failure can spoil, at some moment; None: nothing."""
-    written = {entry[2] for entry in log if entry[0] == "write"}
+    written = {entry[3] for entry in log if entry[0] == "put"}
     seen = 0
     for moment, image in images(log, random.Random(0)):
         seen += 1
@@ -84,7 +84,7 @@ def test_power_may_fail_at_any_moment(
     monkeypatch.setattr(files, "disk", power)
     store = sweep_inline(tmp_path / "store", tiny(), Noting(power.log))
     assert contents(store.path) == contents(whole)
-    assert sum(entry[0] == "write" and ".safetensors" in entry[1].name for entry in power.log) > 8
+    assert sum(entry[0] == "create" and ".safetensors" in entry[1].name for entry in power.log) > 8
     found = damage(power.log, contents(whole))
     if disk is Power:
         assert found is None

@@ -81,9 +81,8 @@ class DurableLearner:
                 files.disk.remove(left)
         if not journal.numbered(folder, "snapshot") and not journal.numbered(folder, "journal"):
             _begin(folder, given)
-        files.disk.sync_folder(
-            folder
-        )  # names that a killed process gave may not be on the disk yet
+        # Names that a killed process gave may not be on the disk yet.
+        files.disk.sync_folder(folder)
         damaged, self.learner = _last_snapshot(folder)
         if given is not None:
             _check_same(folder, self.learner, given)
@@ -252,9 +251,8 @@ def _begin(folder: Path, learner: Learner | None) -> None:
     """The first snapshot."""
     if learner is None:
         raise InvalidFile(f"there is no learner in {folder}; give one to begin with.")
-    files.disk.sync_folder(
-        folder.parent
-    )  # a process that made the folder may have died before it could
+    # A process that made the folder may have died before its name was on the disk.
+    files.disk.sync_folder(folder.parent)
     learner.save(_snapshot(folder, learner.episode - 1))
 
 
