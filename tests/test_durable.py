@@ -576,3 +576,40 @@ def test_a_trail_needs_episodes_and_a_name_that_says_how(tmp_path: Path) -> None
 def test_a_record_is_as_long_as_it_says() -> None:
     for H_, m in ((1, 1), (3, 2), (20, 5)):
         assert journal.record_length(H_, m) == journal.record_type(H_, m).itemsize
+
+
+# --- Warm start
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_a_trail_warms_another_learner_up_to_the_last_bit(ending: str, tmp_path: Path) -> None:
+    plain = begin(tmp_path / "it", 23)
+    ss.export_episodes(tmp_path / "it", tmp_path / f"trail.{ending}")
+    with ss.open(tmp_path / "other", SPOT.make()) as learner:
+        found = ss.warm_start(learner, tmp_path / f"trail.{ending}")
+    assert (len(found.episodes), found.rejected) == (23, ())
+    assert same(tmp_path / "other", plain)
+
+
+def test_what_a_log_has_wrong_is_told_and_left_out(tmp_path: Path) -> None:
+    begin(tmp_path / "it", 9)
+    ss.export_episodes(tmp_path / "it", tmp_path / "trail.csv")
+    head, *lines = (tmp_path / "trail.csv").read_text().splitlines()
+    lines[4] = lines[4].replace(
+        lines[4].split(",")[4], "7.5"
+    )  # the reward of the second step of episode 2
+    del lines[3 * 6 + 1]  # the second step of episode 7
+    (tmp_path / "trail.csv").write_text("\n".join([head, *lines]))
+    learner, plain = SPOT.make(), SPOT.make()
+    found = ss.warm_start(learner, tmp_path / "trail.csv")
+    for t, e in enumerate(episodes(9), 1):
+        if t not in (2, 7):
+            plain.observe(e)
+    assert digest(learner) == digest(plain)
+    assert str(found).splitlines() == [
+        f"{tmp_path / 'trail.csv'}: 7 of 9 episodes can be used.",
+        "1 rejected: reward lies outside its declared range",
+        "  episode 2, step 1: reward 7.5 lies outside its declared range",
+        "1 rejected: step comes after a step that is missing",
+        "  episode 7, step 2: step 2 comes after a step that is missing",
+    ]

@@ -12,7 +12,8 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "docs/gymnasium.md", "docs/certificates.md", "docs/learners.md"]
+    "page",
+    ["README.md", "docs/gymnasium.md", "docs/certificates.md", "docs/learners.md", "docs/logs.md"],
 )
 def test_the_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")

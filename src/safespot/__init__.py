@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .cmdp import CMDP
     from .durable import DurableLearner
     from .durable import open as open
+    from .empirical import EmpiricalModel, empirical_model
     from .env_training import learn_env
     from .errors import (
         Infeasible,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
         SpotOptions,
         Uniform,
     )
+    from .logs import Log, read_log, warm_start, write_log
     from .metrics import Run
     from .oracle import Evaluation, Slater, Solution, evaluate, slater, solve
     from .proposals import Proposal, propose_policy
@@ -66,6 +68,7 @@ __all__ = [
     "Deterministic",
     "Drift",
     "DurableLearner",
+    "EmpiricalModel",
     "Ending",
     "Episode",
     "Evaluation",
@@ -78,6 +81,7 @@ __all__ = [
     "InvalidModel",
     "InvalidOption",
     "Learner",
+    "Log",
     "MissingPackage",
     "OptCMDP",
     "OptCMDPBonus",
@@ -103,6 +107,7 @@ __all__ = [
     "certify",
     "certify_by_trial",
     "check_problem_env",
+    "empirical_model",
     "env_interface",
     "episodes_needed",
     "evaluate",
@@ -116,10 +121,13 @@ __all__ = [
     "problem_from_table",
     "problems",
     "propose_policy",
+    "read_log",
     "slater",
     "solve",
     "streams",
     "sweep",
+    "warm_start",
+    "write_log",
 ]
 
 # Where each public name lives; a module is imported when one of its names is first used, so that
@@ -131,6 +139,7 @@ _HOMES = {
     "certificate": ["Certificate", "certify"],
     "cmdp": ["CMDP"],
     "durable": ["DurableLearner", "open"],
+    "empirical": ["EmpiricalModel", "empirical_model"],
     "env_training": ["learn_env"],
     "errors": [
         "InUse", "Infeasible", "InvalidEpisode", "InvalidFile", "InvalidModel", "InvalidOption",
@@ -142,6 +151,7 @@ _HOMES = {
         "OptPessPrimalDual", "OptPrimalDual", "RegularizedPrimalDual", "Spot", "SpotOptions",
         "Uniform",
     ],
+    "logs": ["Log", "read_log", "warm_start", "write_log"],
     "metrics": ["Run"],
     "oracle": ["Evaluation", "Slater", "Solution", "evaluate", "slater", "solve"],
     "proposals": ["Proposal", "propose_policy"],

@@ -24,12 +24,12 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike
 
-from .arrays import Bool, Episode, Float, Policy, as_count, as_floats
+from .arrays import Episode, Float, Policy, as_count, as_floats
 from .discretisers import Discretiser, discretiser
 from .errors import InvalidEpisode, InvalidOption, SafespotError
 from .signals import Problem
 from .simulation import pick, streams
-from .tables import Ending, absorbing_states
+from .tables import Ending, absorbing_states, mask_with_endings
 from .units import units
 
 
@@ -122,7 +122,7 @@ class BlackBox:
             "horizon": as_count("horizon", horizon, least=1, error=InvalidOption),
             "constraints": m,
             "start": start,
-            "action_mask": _mask(action_mask, seen.states, A, len(absorbing)),
+            "action_mask": mask_with_endings(action_mask, seen.states, A, len(absorbing)),
             "senses": terms.senses,
             "ranges": terms.ranges,
         }
@@ -264,21 +264,6 @@ def _finder(name: str, source: Source) -> Found:
             ) from None
 
     return look
-
-
-def _mask(given: ArrayLike | None, S: int, A: int, absorbing: int) -> Bool | None:
-    """The mask over all states; an absorbing one has the one action 0."""
-    if given is None and absorbing == 0:
-        return None
-    mask = np.ones((S, A), np.bool_) if given is None else np.asarray(given)
-    if mask.dtype != np.bool_ or mask.ndim not in (2, 3) or mask.shape[-2:] != (S, A):
-        raise InvalidOption(
-            f"action_mask has type {mask.dtype} and shape {mask.shape}; expected booleans [S,A] or "
-            f"[H,S,A] with S = {S} and A = {A}."
-        )
-    waiting = np.zeros((*mask.shape[:-2], absorbing, A), np.bool_)
-    waiting[..., 0] = True
-    return np.concatenate([mask, waiting], axis=-2)
 
 
 def env_interface(env: Any, **declarations: Any) -> dict[str, Any]:

@@ -185,12 +185,13 @@ def solve(
     """Solve a problem exactly: optimum, multipliers, gap.
 
     FILE is an .npz, .safetensors or .toml with the arguments of CMDP: transitions, rewards, constraints,
-    thresholds, and what else they need.
+    thresholds, and what else they need; or a .csv or .parquet log of episodes, whose empirical model is solved.
 
     \b
     Examples:
       safespot solve machine
       safespot solve my-model.npz --policy best.npy
+      safespot solve log.parquet -o 'senses="<="' -o stationary=true
     """
     import numpy as np
 
@@ -217,7 +218,9 @@ def solve(
 
 @app.command()
 def run(
-    problem: Annotated[str, typer.Argument(metavar="PROBLEM", help="A ready problem.")],
+    problem: Annotated[
+        str, typer.Argument(metavar="PROBLEM|FILE", help="A ready problem, or a file as for solve.")
+    ],
     stance: Annotated[
         list[str] | None,
         typer.Option(
@@ -263,10 +266,17 @@ def run(
       safespot run dosing --stance 0 --stance 0.5 --stance 1 --episodes 50k --seeds 4
       safespot run dosing -l policy_step=0.001 -l dual_step=0.005
       safespot run random -o states=3 --episodes 1e6 --bonus-scale 1
+      safespot run log.parquet -o 'senses="<="' -o stationary=true
     """
     from . import problems
 
-    problems.describe(problem)  # a name that does not exist is told before anything is made
+    chosen: dict[str, Any] = {"name": problem, "options": _parsed(option)}
+    if problem not in problems.names():
+        _cmdp(problem, _parsed(option))  # what is wrong is told before anything is made
+        chosen = {
+            "name": "file",
+            "options": {"path": str(Path(problem).resolve()), **_parsed(option)},
+        }
     shared = {
         "rho": "slater",
         "bonus_scale": bonus_scale,
@@ -278,7 +288,7 @@ def run(
     spec = {
         "episodes": count(episodes),
         "seeds": seeds,
-        "problem": {"name": problem, "options": _parsed(option)},
+        "problem": chosen,
         "learners": [
             {"name": "spot", "options": shared, "grid": {"stance": stances}},
             {"name": "spot", "options": {**shared, "thresholds": "known"}},
@@ -286,7 +296,7 @@ def run(
     }
     _sweep(
         spec,
-        Path(f"safespot-{problem}") if out is None else out,
+        Path(f"safespot-{Path(problem).stem}") if out is None else out,
         as_json,
         workers=workers,
         page=True,
@@ -425,14 +435,17 @@ def _parsed(options: Sequence[str] | None) -> dict[str, Any]:
 
 def _cmdp(target: str, options: dict[str, Any]) -> CMDP:
     from . import problems
-    from .reading import READERS, read_cmdp
+    from .logs import WAYS
+    from .reading import ENDINGS, read_cmdp, read_model
 
     if target in problems.names():
         return problems.make(target, **options).cmdp
-    if Path(target).suffix in READERS or Path(target).exists():
-        if options:
-            raise InvalidOption("options belong to ready problems; a file has none.")
-        return read_cmdp(target)
+    if Path(target).suffix in WAYS:
+        log, model = read_model(target, **options)
+        print(log, model, sep="\n", file=sys.stderr)
+        return model.cmdp
+    if Path(target).suffix in ENDINGS or Path(target).exists():
+        return read_cmdp(target, **options)
     raise UnknownName(
         f"{target!r} is neither a ready problem ({', '.join(problems.names())}) nor a file."
     )

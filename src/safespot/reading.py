@@ -1,7 +1,8 @@
-"""One's own model from a file: arrays in `.npz` or safetensors, or a TOML.
+"""One's own model from a file: arrays in `.npz` or safetensors, a TOML, or a log of episodes.
 
-The names in the file are the arguments of `CMDP`: transitions, rewards, constraints, thresholds, and start, senses,
-actions, reward_range, constraint_ranges and horizon where they are needed. What `CMDP.save` wrote is read too.
+The names in a file of arrays are the arguments of `CMDP`: transitions, rewards, constraints, thresholds, and start,
+senses, actions, reward_range, constraint_ranges and horizon where they are needed. What `CMDP.save` wrote is read
+too. A log (`.csv`, `.parquet`) becomes its empirical model, with the options of `read_log` and `empirical_model`.
 Nothing in a file is ever executed.
 """
 
@@ -20,20 +21,27 @@ import safetensors
 from safetensors.numpy import load_file
 
 from .cmdp import CMDP
-from .errors import InvalidFile
+from .empirical import EmpiricalModel, empirical_model
+from .errors import InvalidFile, InvalidOption
+from .logs import WAYS, Log, read_log
+from .tables import Ending
 
 NEEDED = ("transitions", "rewards", "constraints", "thresholds")
 TEXTS = ("senses",)
 COUNTS = ("horizon",)
 
 
-def read_cmdp(path: str | Path) -> CMDP:
-    """The CMDP in a file, by the ending of its name."""
+def read_cmdp(path: str | Path, **options: Any) -> CMDP:
+    """The CMDP in a file, by the ending of its name; a log has the options of `read_model`."""
     path = Path(path)
-    if path.suffix not in READERS:
-        raise InvalidFile(f"{path}: expected a name that ends in {', '.join(sorted(READERS))}.")
+    if path.suffix not in ENDINGS:
+        raise InvalidFile(f"{path}: expected a name that ends in {', '.join(ENDINGS)}.")
     if not path.is_file():
         raise InvalidFile(f"there is no file {path}.")
+    if path.suffix in WAYS:
+        return read_model(path, **options)[1].cmdp
+    if options:
+        raise InvalidOption(f"a model says everything itself; only logs take {', '.join(options)}.")
     if path.suffix == ".safetensors" and _is_ours(path):
         return CMDP.load(path)
     try:
@@ -47,6 +55,38 @@ def read_cmdp(path: str | Path) -> CMDP:
     ) as problem:
         raise InvalidFile(f"cannot read {path}: {problem}.") from None
     return CMDP(**_arguments(content, path))
+
+
+def read_model(path: str | Path, **options: Any) -> tuple[Log, EmpiricalModel]:
+    """A log and its empirical model; the options are those of `read_log` and `empirical_model`.
+
+    Options may come from TOML: an ending is then a table of its reward and its constraints, and several are a
+    table of such tables by state.
+    """
+    reading, counting = (
+        list(inspect.signature(f).parameters)[1:] for f in (read_log, empirical_model)
+    )
+    unknown = [name for name in options if name not in (*reading, *counting)]
+    if unknown:
+        takes = ", ".join([*reading, *counting])
+        raise InvalidOption(f"a log has no option {unknown[0]!r}. It takes: {takes}.")
+    given = {name: options[name] for name in reading if name in options}
+    if isinstance(given.get("endings"), dict):
+        given["endings"] = _endings(given["endings"])
+    log = read_log(path, **given)
+    return log, empirical_model(log, **{k: options[k] for k in counting if k in options})
+
+
+def _endings(table: Mapping[str, Any]) -> Ending | dict[int, Ending]:
+    try:
+        if set(table) == {"reward", "constraints"}:
+            return Ending(**table)
+        return {int(state): Ending(**each) for state, each in table.items()}
+    except (TypeError, ValueError):
+        raise InvalidOption(
+            "endings are written { reward = 0, constraints = [0] }, or by state, "
+            f"{{ 5 = {{ reward = 0, constraints = [1] }} }}; got {table!r}."
+        ) from None
 
 
 def _is_ours(path: Path) -> bool:
@@ -73,6 +113,7 @@ def _toml(path: Path) -> Mapping[str, Any]:
 
 
 READERS = {".npz": _npz, ".safetensors": _safetensors, ".toml": _toml}  # by the ending
+ENDINGS = (*READERS, *WAYS)
 
 
 def _arguments(content: Mapping[str, Any], path: Path) -> dict[str, Any]:

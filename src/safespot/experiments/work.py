@@ -26,11 +26,12 @@ from ..errors import InvalidFile, SafespotError
 from ..learners import Learner
 from ..metrics import Optima
 from ..oracle import Slater, Solution, slater, solve
+from ..reading import read_cmdp
 from ..signals import Bernoulli, Beta, Deterministic, Drift, Gaussian, Law, Problem
 from ..training import Training
 from .checkpoints import Checkpoint, versions
 from .parquet import columns
-from .spec import LawSpec, RunSpec, SignalsSpec
+from .spec import FILE, LawSpec, RunSpec, SignalsSpec, file_checksum
 from .store import POLICY_ENTRIES, Outcome
 
 CHECKPOINT_SECONDS = 20.0
@@ -217,7 +218,7 @@ class Setting:
 def read_setting(setting: str) -> Setting:
     """The problem of some runs, made once in a process."""
     content = json.loads(setting)
-    problem = problems.make(content["problem"], **content["problem_options"])
+    problem = make_problem(content["problem"], content["problem_options"])
     given = SignalsSpec.model_validate(content["signals"])
     laws = {
         name: _law(law)
@@ -228,6 +229,16 @@ def read_setting(setting: str) -> Setting:
     if given.drift is not None:
         drift = Drift(given.drift.thresholds, given.drift.first, given.drift.last)
     return Setting(Problem(problem.cmdp, replace(problem.signals, drift=drift, **laws)))
+
+
+def make_problem(name: str, options: dict[str, Any]) -> Problem:
+    """A ready problem, or the one in a file, which must be the file that was named."""
+    if name != FILE:
+        return problems.make(name, **options)
+    others = {k: v for k, v in options.items() if k not in ("path", "checksum")}
+    if file_checksum(options["path"]) != options["checksum"]:
+        raise InvalidFile(f"{options['path']} has changed; these runs are of another content.")
+    return Problem(read_cmdp(options["path"], **others))
 
 
 def _law(given: LawSpec) -> Law:
