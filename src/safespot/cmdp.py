@@ -220,7 +220,14 @@ class CMDP:
                 about["constraint_ranges"],
                 horizon=H,
             )
-        except (InvalidModel, KeyError, IndexError, TypeError, ValueError) as problem:
+        except (
+            InvalidModel,
+            KeyError,
+            IndexError,
+            TypeError,
+            ValueError,
+            OverflowError,
+        ) as problem:
             raise InvalidFile(f"{path} does not describe a CMDP: {problem}") from None
 
     def _parts(self) -> dict[str, Any]:

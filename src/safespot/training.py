@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from .arrays import as_count, frozen
 from .durable import DurableLearner
-from .errors import InvalidOption
+from .errors import InvalidFile, InvalidOption
 from .learners.learner import Learner
 from .learners.spot import Spot
 from .loops import Played, Truth, count_chunk, learn_chunk
@@ -201,11 +201,11 @@ class Training:
             parts.setdefault(part, {})[field] = array
         self.learner.restore(parts["learner"])
         for name in ACCUMULATED:
-            getattr(self.tracker, name)[:] = parts["tracker"][name]
+            _put(getattr(self.tracker, name), parts["tracker"][name])
+        written = len(parts["record"]["values"])
         for name in RECORDED:
-            rows = parts["record"][name]
-            getattr(self.record, name)[: len(rows)] = rows
-            self.record.written[0] = len(rows)
+            _put(getattr(self.record, name)[:written], parts["record"][name])
+        self.record.written[0] = written
         set_stream_states(self.streams, parts["clock"]["streams"])
         self.seconds = float(parts["clock"]["seconds"])
 
@@ -238,6 +238,13 @@ class Training:
             track=self.track,
             seconds=self.seconds,
         )
+
+
+def _put(there: NDArray, array: NDArray) -> None:
+    """Copy from a file, where NumPy alone would also spread one entry over many."""
+    if (there.shape, there.dtype) != (array.shape, array.dtype):
+        raise InvalidFile("arrays have another shape or type than the run's")
+    there[...] = array
 
 
 def check_episodes(learner: Learner | DurableLearner, episodes: int | None) -> int:

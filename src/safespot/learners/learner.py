@@ -235,6 +235,7 @@ class Learner(ABC):
             ValueError,
             AttributeError,
             IndexError,
+            OverflowError,
         ) as problem:
             raise InvalidFile(
                 f"{path} does not describe a {cls.__name__} learner: {problem}"
