@@ -150,6 +150,11 @@ def test_an_episode_with_a_wrong_value_is_left_out_and_named(
     assert said[2].startswith("  episode 7, step ")
 
 
+def test_a_step_that_is_missing_is_missed() -> None:
+    log = ss.read_log(changed("step", 1, 2), horizon=3, endings=NOTHING)
+    assert log.reasons == {"step comes after a step that is missing": 1}
+
+
 def test_thresholds_of_a_step_are_all_there_or_all_absent() -> None:
     two = {**TABLE, "constraint_1": [0.0] * 4, "threshold_1": [0.5, None, None, 0.5]}
     log = ss.read_log(two)

@@ -15,7 +15,7 @@ Only counts and sums are stored; what follows from them is derived elsewhere.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -193,7 +193,8 @@ def _successor_counts(pool: Successors, shape: tuple[int, ...], A: int) -> Float
     first = np.repeat(pool.where.reshape(-1), length)
     entry = first + np.arange(row.size) - np.repeat(np.cumsum(length) - length, length)
     counts = np.where(pool.counts[entry] >= 0.0, pool.counts[entry], np.nan)
-    return np.bincount(row * A + pool.actions[entry], counts, math.prod(shape)).reshape(shape)
+    sums: Any = np.bincount(row * A + pool.actions[entry], counts, math.prod(shape))
+    return np.reshape(sums, shape)
 
 
 def check_window(fresh: Window, loaded: Window) -> Window:

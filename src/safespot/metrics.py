@@ -9,7 +9,7 @@ recorded on a grid.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -71,8 +71,8 @@ class Run:
     multipliers: Float  # [., m]
     thresholds: Float  # [., m]: in use
     threshold_bounds: tuple[Float, Float]  # lower, upper [., m]
-    regret: Float  # [.]
-    strong_regret: Float  # [.]
+    regret: Any  # [.]: floats; None where the optimum is unknown (`learn_env`)
+    strong_regret: Any  # likewise
     violations: Float  # [., m]
     strong_violations: Float  # [., m]
     policy: Policy  # [H, S, A]: for the coming episode

@@ -15,13 +15,13 @@ from __future__ import annotations
 import sys
 import time
 import warnings
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import as_count, frozen
-from .durable import DurableLearner
-from .errors import InvalidFile, InvalidOption
+from .errors import InvalidEpisode, InvalidFile, InvalidOption
 from .learners.learner import Learner
 from .learners.spot import Spot
 from .loops import Played, Truth, count_chunk, learn_chunk
@@ -77,16 +77,37 @@ def learn(
             f"learn takes a Problem and a learner, got {type(problem).__name__} and "
             f"{type(learner).__name__}."
         )
-    training = Training(problem, learner, episodes, seed, record, track)
+    return carry_on(Training(problem, learner, episodes, seed, record, track), progress)
+
+
+class Trainable(Protocol):
+    """A run in the making, of any kind."""
+
+    learner: Learner
+    seconds: float
+
+    @property
+    def remaining(self) -> int:
+        """How many episodes are still to be played."""
+
+    def advance(self) -> int:
+        """Play some of them."""
+
+    def result(self) -> Run:
+        """The run so far."""
+
+
+def carry_on(training: Trainable, progress: bool) -> Run:
+    """Play what remains; Ctrl-C and an environment that fails leave the run so far in the error's `run`."""
     total = training.remaining
     try:
         while training.remaining:
             training.advance()
             if progress:
                 _show(total - training.remaining, total, training.seconds)
-    except KeyboardInterrupt as interrupt:
-        learner.settle()
-        interrupt.run = training.result()  # type: ignore[attr-defined]
+    except (KeyboardInterrupt, InvalidEpisode) as stop:
+        training.learner.settle()
+        stop.run = training.result()  # type: ignore[union-attr]
         raise
     finally:
         if progress:
@@ -247,7 +268,7 @@ def _put(there: NDArray, array: NDArray) -> None:
     there[...] = array
 
 
-def check_episodes(learner: Learner | DurableLearner, episodes: int | None) -> int:
+def check_episodes(learner: Learner, episodes: int | None) -> int:
     """How many episodes to play: those asked for, or what remains of T."""
     planned = learner.options.episodes
     remaining = None if planned is None else planned - learner.episode + 1

@@ -41,7 +41,7 @@ from ..files import read_arrays, write_arrays
 from ..optimism import Radii, radii
 from ..units import spread_thresholds
 from .interface import Interface, interface
-from .options import DualOptions, Options
+from .options import LARGEST, DualOptions, Options
 
 FIRST_EPOCH = 1024  # episodes of the first epoch when T is unknown
 L = TypeVar("L", bound="Learner")
@@ -176,7 +176,7 @@ class Learner(ABC):
     def _slack(self, slack: float | tuple[float, ...] | None) -> float:
         """The room of a safe policy, inside: the smallest over the constraints."""
         given = np.asarray(slack, float)
-        if given.shape not in ((), (self.interface.m,)) or not (given > 0.0).all():
+        if given.shape not in ((), (self.interface.m,)) or not (given > 1.0 / LARGEST).all():
             raise InvalidOption(
                 f"slack must be a positive number, or one for each of the {self.interface.m} "
                 f"constraints, got {slack}."
