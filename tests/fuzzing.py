@@ -270,7 +270,7 @@ def learner_target(folder: Path, name: str, variant: str) -> Target:
     return Target(
         f"learner {name}", path.read_bytes(), ss.learners.load,
         lambda found: files.checksum(found.arrays(), {}) == before and repr(found.options) == configuration,
-        right, mend_arrays, retell_arrays, share=2,
+        right, mend_arrays, retell_arrays
     )  # fmt: skip
 
 
@@ -282,7 +282,7 @@ def cmdp_target(folder: Path, *, sparse: bool) -> Target:
     cmdp.save(path)
     return Target(
         "CMDP, sparse" if sparse else "CMDP", path.read_bytes(), ss.CMDP.load, lambda found: found == cmdp,
-        lambda found, _: usable_cmdp(found), mend_arrays, retell_arrays, share=2,
+        lambda found, _: usable_cmdp(found), mend_arrays, retell_arrays
     )  # fmt: skip
 
 
@@ -323,7 +323,7 @@ def checkpoint_target(folder: Path) -> Target:
 
     return Target(
         "checkpoint", path.read_bytes(), load_checkpoint, lambda found: files.checksum(found.arrays(), {}) == before,
-        right, mend_arrays, retell_arrays, share=2,
+        right, mend_arrays, retell_arrays
     )  # fmt: skip
 
 
@@ -344,7 +344,7 @@ def journal_target(folder: Path) -> Target:
     def load_journal(mutant: Path) -> journal.Journal:
         found = journal.read(mutant)
         count[0] += 1
-        if count[0] % 10 == 0:  # as a user does, too
+        if count[0] % 50 == 0:  # as a user does, too
             mutant.replace(path)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -391,7 +391,7 @@ def journal_target(folder: Path) -> Target:
         whole[at : at + len(number)] = number
         return mend(bytes(whole))
 
-    return Target("journal", data, load_journal, same, right, mend, retell, share=4)
+    return Target("journal", data, load_journal, same, right, mend, retell, share=10)
 
 
 SWEEP = b"""# A sweep.
@@ -451,7 +451,7 @@ def spec_target() -> Target:
             assert all(run.id for run in found.runs())
 
     return Target(
-        "sweep", SWEEP, read_spec, lambda found: False, right, lambda data: data, retell_text, ".toml"
+        "sweep", SWEEP, read_spec, lambda found: False, right, lambda data: data, retell_text, ".toml", share=3
     )  # fmt: skip
 
 

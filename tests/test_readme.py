@@ -13,7 +13,14 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.mark.parametrize(
     "page",
-    ["README.md", "docs/gymnasium.md", "docs/certificates.md", "docs/learners.md", "docs/logs.md"],
+    [
+        "README.md",
+        "docs/gymnasium.md",
+        "docs/certificates.md",
+        "docs/learners.md",
+        "docs/online.md",
+        "docs/logs.md",
+    ],
 )
 def test_the_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
