@@ -203,6 +203,8 @@ class CMDP:
             S, H = int(about["states"]), int(about["horizon"])
             r, g = parts["rewards"], parts["constraints"]
             mask, start = parts.get("actions"), parts["start"]
+            if r.shape[-2] != S:
+                raise InvalidModel(f"it declares {S} states and has rewards of {r.shape[-2]}.")
             if "dense" in parts:
                 transitions = _squeeze(parts["dense"].reshape(-1, S, r.shape[-1], S), 0)
             else:

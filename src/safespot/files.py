@@ -118,7 +118,7 @@ class Disk:
     def put(self, file: BinaryIO, place: int, data: bytes) -> None:
         """Write over what a file holds at `place`, synced; its length stays.
 
-        The file system's own books then stay as they are, so this takes a fraction of the time of `sync`.
+        The file system's own books then stay as they are, so that there is less to sync.
         """
         file.seek(place)
         self.fill(file, data)

@@ -5,8 +5,8 @@
     record    …
     zeros     room for the records to come
 
-A journal has its full length from the start, so that syncing a record leaves the file system's own books alone, which
-takes a fraction of the time. All records are equally long, so the place of each is known whatever became of those
+A journal has its full length from the start, so that syncing a record leaves the file system's own books alone, and a
+cut is noticed wherever it falls. All records are equally long, so the place of each is known whatever became of those
 before it. A record is synced before the next one is written: after a crash the last one may be torn, and no other. So
 damage that whole records follow is no accident of writing (an error), and damage at the end may be one (`lost`).
 

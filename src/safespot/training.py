@@ -227,8 +227,11 @@ class Training:
         for name in RECORDED:
             _put(getattr(self.record, name)[:written], parts["record"][name])
         self.record.written[0] = written
-        set_stream_states(self.streams, parts["clock"]["streams"])
-        self.seconds = float(parts["clock"]["seconds"])
+        states, seconds = stream_states(self.streams), np.array(self.seconds)
+        _put(states, parts["clock"]["streams"])
+        _put(seconds, parts["clock"]["seconds"])
+        set_stream_states(self.streams, states)
+        self.seconds = float(seconds)
 
     def result(self) -> Run:
         """The run so far, in the user's terms."""
