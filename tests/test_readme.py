@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[1]
         "docs/learners.md",
         "docs/logs.md",
         "docs/own-environment.md",
+        "docs/online.md",
     ],
 )
 def test_the_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

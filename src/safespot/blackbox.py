@@ -314,15 +314,20 @@ def _at(step: int, asked: str, words: str) -> InvalidEpisode:
 def _fill(key: str, values: list[Any], out: Float) -> None:
     """Write the signals that the steps showed, ``[n,.]``; None leaves a step as it is."""
     try:
-        out[:] = np.array(values, np.float64).reshape(out.shape)
+        out[:] = _numbers(values, out.shape)
     except (TypeError, ValueError):  # samples are missing, or something is wrong
         for h, value in enumerate(values):
             if value is not None:
                 try:
-                    out[h] = np.reshape(value, out.shape[1])
+                    out[h] = _numbers(value, out.shape[1:])
                 except (TypeError, ValueError):
                     words = f"{out.shape[1]} number(s) are needed, got {value!r}."
                     raise _at(h, key, words) from None
+
+
+def _numbers(value: Any, shape: tuple[int, ...]) -> Float:
+    """Real numbers of that shape; texts and complex numbers are a TypeError."""
+    return np.reshape(value, shape).astype(np.float64, casting="same_kind")
 
 
 def _finder(source: Source) -> Found:

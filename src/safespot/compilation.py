@@ -26,8 +26,8 @@ log = logging.getLogger(__name__)
 
 # What stands above every kernel: an edit there leaves them fresh.
 WITHOUT_KERNELS = (
-    "blackbox.py", "cli.py", "clinic.py", "discretisers.py", "empirical.py", "env_training.py", "experiments",
-    "logs.py", "reading.py", "report", "verification",
+    "blackbox.py", "cli.py", "clinic.py", "discretisers.py", "durable.py", "empirical.py", "env_training.py",
+    "experiments", "journal.py", "logs.py", "reading.py", "report", "trail.py", "verification",
 )  # fmt: skip
 
 

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .arrays import Episode, Float, as_count, frozen
 from .blackbox import BlackBox, as_box
+from .durable import DurableLearner
 from .errors import InvalidEpisode, InvalidOption
 from .learners.interface import interface
 from .learners.learner import Learner
@@ -28,7 +30,7 @@ from .training import CHUNK_SECONDS, carry_on, check_episodes
 
 def learn_env(
     env: Any,
-    learner: Learner,
+    learner: Learner | DurableLearner,
     episodes: int | None = None,
     seed: int = 0,
     record: str | int = "log",
@@ -40,7 +42,7 @@ def learn_env(
     Args:
         env: a `BlackBox`, or an environment with the declarations of one. Horizon, senses and ranges are the
             learner's where they are not declared.
-        learner: made with ``**env_interface(env, …)``; goes on from where it is, and is changed.
+        learner: made with ``**env_interface(env, …)``, or a durable one; goes on from where it is, and is changed.
         episodes: how many; by default what remains of the learner's T.
         seed: of the first reset and of the actions. A learner that goes on draws new luck.
         record: "log" (32 episodes a decade), "all", or every k-th episode.
@@ -57,20 +59,31 @@ def learn_env(
     holds the run so far, and the same call goes on.
 
     """
-    if not isinstance(learner, Learner):
+    plain = learner.learner if isinstance(learner, DurableLearner) else learner
+    if not isinstance(plain, Learner):
         raise InvalidOption(f"learn_env takes a learner, got {type(learner).__name__}.")
-    box = _fitting(env, learner, declarations)
-    return carry_on(EnvTraining(box, learner, episodes, seed, record), progress)
+    box = _fitting(env, plain, declarations)
+    training = EnvTraining(box, plain, learner.observe, episodes, seed, record)
+    return carry_on(training, progress)
 
 
 class EnvTraining:
-    """A run in the making: episodes played in the box, one by one, and observed."""
+    """A run in the making: episodes played in the box, one by one, and observed.
+
+    `observe` is the learner's, or that of the durable one around it.
+    """
 
     def __init__(
-        self, box: BlackBox, learner: Learner, episodes: int | None, seed: int, record: str | int
+        self,
+        box: BlackBox,
+        learner: Learner,
+        observe: Callable[[Episode], None],
+        episodes: int | None,
+        seed: int,
+        record: str | int,
     ) -> None:
         total, first = check_episodes(learner, episodes), learner.episode
-        self.box, self.learner = box, learner
+        self.box, self.learner, self.observe = box, learner, observe
         self.seed = as_count("seed", seed, least=0, error=InvalidOption)
         self.luck: int | None = self.seed if first == 1 else _another(self.seed, first)
         self.rng = streams(self.luck).actions
@@ -102,7 +115,7 @@ class EnvTraining:
             played = self.box.play(learner.policy, luck, self.luck)
             wanted = t == self.wanted[len(self.rows)]
             row = self._row(played) if wanted else None
-            learner.observe(played)
+            self.observe(played)
         except InvalidEpisode as problem:
             raise InvalidEpisode(f"episode {t}, {problem}") from problem.__cause__
         self.luck = None  # the environment goes on with the luck that it has

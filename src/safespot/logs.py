@@ -20,9 +20,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .arrays import Bool, Episode, Float, Int
+from .durable import DurableLearner
 from .errors import InvalidFile, InvalidOption
 from .files import replace
 from .learners.interface import Interface, interface
+from .learners.learner import Learner
 from .tables import Ending, absorbing_states, mask_with_endings
 from .units import Affine
 
@@ -146,6 +148,24 @@ def read_log(
             after = home(int(table["next_state"][rows][-1])) if ended else None
             episodes.append(_episode(table, rows, f, after, padding, own))
     return Log(name, given, tuple(episodes), tuple(rejected))
+
+
+def warm_start(
+    learner: Learner | DurableLearner,
+    source: str | Path | Any,
+    *,
+    endings: Ending | Mapping[int, Ending] | None = None,
+) -> Log:
+    """Let a learner observe the past: every episode of a log that it can; the log tells what was left out and why.
+
+    Each counts as an episode that the learner has played, and so as one of its T. What it estimates does not depend on
+    who chose the actions, as long as they were chosen by what the states show.
+    """
+    f = learner.interface
+    log = read_log(source, **f.arguments, action_mask=f.mask, endings=endings)
+    for episode in log.episodes:
+        learner.observe(episode)
+    return log
 
 
 def write_log(path: str | Path, episodes: Iterable[Episode]) -> None:

@@ -9,15 +9,18 @@ Nothing in a file is ever executed.
 from __future__ import annotations
 
 import inspect
+import io
 import json
 import tomllib
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import safetensors
+from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 from .cmdp import CMDP
@@ -29,6 +32,9 @@ from .tables import Ending
 NEEDED = ("transitions", "rewards", "constraints", "thresholds")
 TEXTS = ("senses",)
 COUNTS = ("horizon",)
+STEPS = 10**6  # of an episode, at most: one wild number in a file must not ask for all memory
+# What reading a file that is none can raise; a RecursionError is a RuntimeError.
+UNREADABLE = (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
 def read_cmdp(path: str | Path, **options: Any) -> CMDP:
@@ -46,13 +52,7 @@ def read_cmdp(path: str | Path, **options: Any) -> CMDP:
         return CMDP.load(path)
     try:
         content = READERS[path.suffix](path)
-    except (
-        OSError,
-        ValueError,
-        EOFError,
-        zipfile.BadZipFile,
-        safetensors.SafetensorError,
-    ) as problem:
+    except (*UNREADABLE, safetensors.SafetensorError) as problem:
         raise InvalidFile(f"cannot read {path}: {problem}.") from None
     return CMDP(**_arguments(content, path))
 
@@ -98,8 +98,29 @@ def _is_ours(path: Path) -> bool:
 
 
 def _npz(path: Path) -> Mapping[str, Any]:
-    with np.load(path, allow_pickle=False) as arrays:
-        return {name: arrays[name] for name in arrays.files}
+    # In memory, where asking for more than there is gives what there is: on disk it would make room first.
+    with zipfile.ZipFile(io.BytesIO(path.read_bytes())) as archive:
+        for entry in archive.infolist():
+            if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise ValueError("a compression that NumPy does not write")
+        return {name.removesuffix(".npy"): _npy(archive.read(name)) for name in archive.namelist()}
+
+
+def _npy(data: bytes) -> NDArray:
+    """An array of an archive. NumPy itself would make room for it on the word of its header alone."""
+    file = io.BytesIO(data)
+    heads = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    version = np.lib.format.read_magic(file)
+    if version not in heads:
+        raise ValueError(f"an array of format {version}")
+    shape, columns_first, dtype = heads[version](file)
+    if dtype.hasobject:
+        raise ValueError("objects, which would have to be unpickled")
+    array: NDArray = np.frombuffer(data, dtype, offset=file.tell())
+    return array.reshape(shape, order="F" if columns_first else "C")
 
 
 def _safetensors(path: Path) -> Mapping[str, Any]:
@@ -137,5 +158,10 @@ def _arguments(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
         if name in TEXTS:
             arguments[name] = value.tolist()
         elif name in COUNTS or (name == "start" and value.ndim == 0):
+            if value.size != 1:
+                raise InvalidFile(f"{path}: {name} is one number, not {value.size}.")
             arguments[name] = value.item()
+    horizon = arguments.get("horizon", 1)
+    if isinstance(horizon, int) and horizon > STEPS:
+        raise InvalidFile(f"{path}: an episode has at most {STEPS:,} steps, horizon is {horizon}.")
     return arguments

@@ -24,7 +24,7 @@ from .arrays import as_count, frozen
 from .audit import COLUMNS, Audit, Yardstick, audit, audit_chunk
 from .audit import settle as settle_audit
 from .audit import yardstick as make_yardstick
-from .errors import InvalidEpisode, InvalidOption
+from .errors import InvalidEpisode, InvalidFile, InvalidOption
 from .learners.learner import Learner
 from .learners.spot import Spot
 from .loops import Played, Truth, count_chunk, learn_chunk
@@ -236,17 +236,20 @@ class Training:
             parts.setdefault(part, {})[field] = array
         self.learner.restore(parts["learner"])
         for name in ACCUMULATED:
-            getattr(self.tracker, name)[:] = parts["tracker"][name]
+            _put(getattr(self.tracker, name), parts["tracker"][name])
+        written = len(parts["record"]["values"])
         for name in RECORDED:
-            rows = parts["record"][name]
-            getattr(self.record, name)[: len(rows)] = rows
-            self.record.written[0] = len(rows)
+            _put(getattr(self.record, name)[:written], parts["record"][name])
+        self.record.written[0] = written
         if self.audit is not None:
-            self.audit.totals[:] = parts["audit"]["totals"]
-            self.audit.rows[: len(parts["audit"]["rows"])] = parts["audit"]["rows"]
+            _put(self.audit.totals, parts["audit"]["totals"])
+            _put(self.audit.rows[:written], parts["audit"]["rows"])
             settle_audit(self.audit, self.learner)
-        set_stream_states(self.streams, parts["clock"]["streams"])
-        self.seconds = float(parts["clock"]["seconds"])
+        states, seconds = stream_states(self.streams), np.array(self.seconds)
+        _put(states, parts["clock"]["streams"])
+        _put(seconds, parts["clock"]["seconds"])
+        set_stream_states(self.streams, states)
+        self.seconds = float(seconds)
 
     def result(self) -> Run:
         """The run so far, in the user's terms."""
@@ -280,6 +283,13 @@ class Training:
             if self.audit is None
             else dict(zip(COLUMNS, self.audit.rows[:rows].T, strict=True)),
         )
+
+
+def _put(there: NDArray, array: NDArray) -> None:
+    """Copy from a file, where NumPy alone would also spread one entry over many."""
+    if (there.shape, there.dtype) != (array.shape, array.dtype):
+        raise InvalidFile("arrays have another shape or type than the run's")
+    there[...] = array
 
 
 def check_episodes(learner: Learner, episodes: int | None) -> int:

@@ -82,6 +82,7 @@ def _from_sparse(
         try:
             # Before SciPy follows indices out of bounds.
             if hasattr(matrix, "check_format"):
+                _check_pointers(matrix.indptr)
                 matrix.check_format(full_check=True)
             elif matrix.format == "coo":
                 for axis, size in zip((matrix.row, matrix.col), matrix.shape, strict=True):
@@ -117,12 +118,19 @@ def _from_sparse(
     )
 
 
+def _check_pointers(starts: NDArray) -> None:
+    """Raise unless rows begin in order; SciPy looks at differences, which wrap around."""
+    if starts.dtype.kind not in "iu" or (starts[1:] < starts[:-1]).any():
+        raise ValueError("rows do not begin one after the other")
+
+
 def as_matrices(P: Transitions, S: int) -> list[Any]:
     """The K sparse matrices ``[S*A, S]`` that `as_transitions` takes, without a copy."""
     from scipy import sparse
 
     matrices = []
     for starts in P.starts:
+        _check_pointers(starts)
         entries = slice(starts[0], starts[-1])
         parts = P.probabilities[entries], P.successors[entries], starts - starts[0]
         matrices.append(sparse.csr_array(parts, shape=(len(starts) - 1, S), copy=False))

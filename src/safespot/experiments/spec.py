@@ -232,7 +232,7 @@ def read_spec(path: str | Path) -> Spec:
         content = tomllib.loads(text)
     except OSError as problem:
         raise InvalidOption(f"cannot read {path}: {problem.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise InvalidOption(f"{path} is not TOML: {problem}.") from None
     return as_spec(content, str(path))
 

@@ -145,7 +145,7 @@ def begin(run: RunSpec, checkpoint: Checkpoint | None) -> tuple[Training, list[s
         training = fresh(run)
         try:
             training.restore(arrays)
-        except (SafespotError, KeyError, ValueError, TypeError) as problem:
+        except (SafespotError, KeyError, ValueError, TypeError, OverflowError) as problem:
             notes.append(f"a checkpoint of {run.id} cannot be gone on from: {problem}")
             continue
         return training, notes
