@@ -7,6 +7,7 @@ padding, records.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -75,7 +76,7 @@ def row(name: str, box: ss.BlackBox) -> Row:
         "loop", f"what `learn_env` adds to a step of {name}", own, "µs",
         target="≤ 10 µs", reached=own <= TARGET,
         note=f"of {whole:.1f} µs in all, the environment's own {alone:.1f}, the learner's {learning:.1f}; "
-        f"{steps / EPISODES:.1f} steps an episode",
+        f"{steps / EPISODES:.1f} steps an episode, at a load average of {os.getloadavg()[0]:.1f}",
     )  # fmt: skip
 
 

@@ -433,7 +433,7 @@ def test_an_error_of_the_environment_is_the_cause() -> None:
         ss.learn_env(box, spot(box.interface))
     assert isinstance(caught.value.__cause__, RuntimeError)
     broken = Corridor()
-    broken.step = crash  # type: ignore[assignment, method-assign]
+    broken.step = crash  # type: ignore[method-assign, assignment]
     with pytest.raises(
         ss.InvalidOption, match="first step cannot be taken: RuntimeError: the pump"
     ):
