@@ -470,6 +470,28 @@ def test_it_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: pytest.Mon
     assert [claim.name for claim, _ in made.judged] == ["tradeoff"]
 
 
+@pytest.mark.usefixtures("tiny")
+def test_a_claim_whose_runs_failed_is_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from safespot.experiments.sweeping import Swept
+
+    def half(runs: Sequence[RunSpec], out: Any, *rest: Any) -> Any:
+        some = [run for run in runs if run.seed == 0]
+        swept = inline(some, out)
+        return Swept(swept.store, swept.finished, {r.id: "lost" for r in runs if r.seed == 1})
+
+    monkeypatch.setattr(verifying, "sweep", half)
+    made = verify(tmp_path / "store", "quick", claims=["tradeoff"])
+    (only,) = made.verdicts
+    assert only.outcome is OPEN
+    assert "30 of its runs failed" in only.reason
+    told = CliRunner().invoke(
+        cli.app, ["verify", "--quick", "--claim", "tradeoff", "--out", str(tmp_path / "store")]
+    )
+    assert told.exit_code == 1
+
+
 def test_evidence_is_in_inside_units(tmp_path: Path) -> None:
     """The machine's earnings lie in [0,10], its strain in [0,4]."""
     from dataclasses import replace

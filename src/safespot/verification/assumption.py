@@ -53,10 +53,9 @@ def judge(evidence: Evidence) -> Judgement:
                 holds=all(first(t) == 1.0 for t in traces),
                 fails=any(first(t) > 1.0 for t in traces),
             ),
-            reason="Before anything is seen the pessimistic threshold is the trivial one, H, which "
-            "leaves no policy any "
-            "room. It is first feasible after the episodes in the table. The regret analysis does not use the "
-            "assumption (notes on the paper).",
+            reason="Before anything is seen the pessimistic threshold is the trivial one, H, which leaves no "
+            "policy any room. It is first feasible after the episodes in the table. The regret analysis does "
+            "not use the assumption (notes on the paper).",
             test="none is needed: one run in which it is not so is enough",
         ),
         _eventually(traces, reached),
@@ -76,10 +75,10 @@ def judge(evidence: Evidence) -> Judgement:
             ),
         ),
         (
-            "The multiplier rises only while the constraint is believed to be below the threshold in use. With the "
-            "paper's bonus most of that time everything is believed to be at its cap H, where it cannot rise; with "
-            "a hundredth of it values are known long before thresholds are, and the multiplier has nowhere to go "
-            "but ρ.",
+            "The multiplier rises only while the constraint is believed to be below the threshold in use. "
+            "With the paper's bonus most of that time everything is believed to be at its cap H, where it "
+            "cannot rise; with a hundredth of it values are known long before thresholds are, and the "
+            "multiplier has nowhere to go but ρ.",
         ),
     )
 
@@ -139,9 +138,8 @@ def _saturates(scale: float, peaks: list[float]) -> Verdict:
     return Verdict(
         statement=f"Before that, the multiplier saturates at ρ (bonus × {scale:g}).",
         outcome=decide(holds=full == len(peaks), fails=full == 0),
-        reason=f"It reaches {SATURATED:.0%} of ρ in {full} of {len(peaks)} runs; its largest value "
-        "before lies between "
-        f"{number(min(peaks))} and {number(max(peaks))} of ρ.",
+        reason=f"It reaches {SATURATED:.0%} of ρ in {full} of {len(peaks)} runs; its largest value before "
+        f"lies between {number(min(peaks))} and {number(max(peaks))} of ρ.",
         test="none: it is counted, at the recorded episodes; “holds” means in all runs, “does not hold” in none",
     )
 
@@ -149,10 +147,9 @@ def _saturates(scale: float, peaks: list[float]) -> Verdict:
 CLAIM = Claim(
     name="assumption",
     title="Pessimistic thresholds leave room",
-    says="The pessimistic threshold exceeds the true one by less than the Slater margin ξ, so that "
-    "a strictly feasible policy "
-    "remains. The paper assumes it; measured is the first episode at which it is so, against ξ, "
-    "and the multiplier before.",
+    says="The pessimistic threshold exceeds the true one by less than the Slater margin ξ, so that a "
+    "strictly feasible policy remains. The paper assumes it; measured is the first episode at which it is "
+    "so, against ξ, and the multiplier before.",
     place="Assumption 2 (asp-2)",
     sweeps=("assumption",),
     judge=judge,

@@ -48,8 +48,8 @@ def judge(evidence: Evidence) -> Judgement:
         (
             Figure(
                 "verify-consistency",
-                "Half the width of the episodic threshold bounds (dashed) and the root mean "
-                "squared error of the estimate.",
+                "Half the width of the episodic threshold bounds (dashed) and the root mean squared error of "
+                "the estimate.",
                 pictures.lines(points, "episode", "in units of the constraint"),
             ),
         ),
@@ -60,17 +60,17 @@ def _width(found: Interval, seeds: int) -> Verdict:
     return Verdict(
         statement="The width of the threshold bounds falls at least like the episodes to the power −½.",
         outcome=decide(holds=found.high <= -0.5 + MARGIN, fails=found.low > -0.5 + MARGIN),
-        reason=f"Exponent over the last decade of episodes: {found}, {seeds} seeds. As a function of the count n the "
-        "width is n^−½ by its formula; measured here is that the counts of the representative keep up with the "
-        "episodes. They grow faster where the policy comes to prefer one pair.",
+        reason=f"Exponent over the last decade of episodes: {found}, {seeds} seeds. As a function of the "
+        "count n the width is n^−½ by its formula; measured here is that the counts of the representative "
+        "keep up with the episodes. They grow faster where the policy comes to prefer one pair.",
         test=f"the 95 % interval of the exponent (Student, over seeds) lies below −½ + {MARGIN}, or above it",
     )
 
 
 def _error(found: Interval, seeds: int) -> Verdict:
     return Verdict(
-        statement="The estimate converges: its root mean squared error falls at least like the "
-        "episodes to the power −½.",
+        statement="The estimate converges: its root mean squared error falls at least like the episodes to "
+        "the power −½.",
         outcome=decide(
             holds=found.high <= -0.5 + NOISY_MARGIN, fails=found.low > -0.5 + NOISY_MARGIN
         ),
@@ -135,9 +135,9 @@ def _pooling(paper: list[Trace], pooled: list[Trace]) -> tuple[Verdict, list[lis
         Verdict(
             statement="The representative pair needs no more episodes than pooling all pairs.",
             outcome=decide(holds=ratio.high <= 1.0, fails=ratio.low > 1.0),
-            reason=f"For the narrowest bounds that both reached it needs {ratio} times as many. A "
-            "threshold's mean does not depend "
-            f"on the pair, so pooling has every sample, up to S·A = {cmdp.S * cmdp.A} times as many.",
+            reason=f"For the narrowest bounds that both reached it needs {ratio} times as many. A threshold's "
+            f"mean does not depend on the pair, so pooling has every sample, up to S·A = {cmdp.S * cmdp.A} "
+            "times as many.",
             test="episodes until the bounds are that narrow, ratio paired by seed, 95 % interval (Student)",
         ),
         rows,
@@ -152,9 +152,9 @@ def _reached(trace: Trace, wanted: float) -> float:
 CLAIM = Claim(
     name="consistency",
     title="The estimator is consistent",
-    says="The growing-window estimate converges to the true threshold, its confidence width like "
-    "n^−½. The paper estimates at the most "
-    "visited pair of each step rather than pooling all pairs, which it says would dilute the estimate.",
+    says="The growing-window estimate converges to the true threshold, its confidence width like n^−½. The "
+    "paper estimates at the most visited pair of each step rather than pooling all pairs, which it says "
+    "would dilute the estimate.",
     place="Theorem 1 and the paragraph after it (thm:estimator2)",
     sweeps=("consistency",),
     judge=judge,

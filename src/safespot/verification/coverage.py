@@ -8,9 +8,8 @@ from ..report.words import number
 from . import pictures
 from .evidence import Evidence, Trace, grouped
 from .inference import share, share_at_least
-from .verdicts import LEVEL, Claim, Figure, Judgement, Verdict, table, together
+from .verdicts import DELTA, LEVEL, Claim, Figure, Judgement, Verdict, table, together
 
-DELTA = 0.05
 SCALES = (1.0, 0.5, 0.4, 0.3, 0.25, 0.2, 0.15, 0.1, 0.05)
 
 
@@ -39,8 +38,8 @@ def judge(evidence: Evidence) -> Judgement:
     verdict = Verdict(
         statement=f"In at least {1 - DELTA:.0%} of the runs every interval holds, for all i, h, t and pairs.",
         outcome=together(outcomes),
-        reason=f"In {n:,} runs the largest error was {number(largest)} of its radius: the radius could have been "
-        f"{number(1 / largest if largest else np.inf)} times smaller before any of them failed.",
+        reason=f"In {n:,} runs the largest error was {number(largest)} of its radius: the radius could have "
+        f"been {number(1 / largest if largest else np.inf)} times smaller before any of them failed.",
         test=f"Clopper–Pearson, one-sided, at level {level:.4f} for each of {len(groups)} settings",
     )
     head = ["law of the signals", "γ", "runs", "share in which all hold", "largest error / radius",
@@ -64,9 +63,8 @@ def judge(evidence: Evidence) -> Judgement:
             ),
         ),
         (
-            "The radius is loose because Theorem 1 pays for a union over all counts with a factor "
-            "4 under the root, where "
-            "Hoeffding needs 1/2 (note 4 of the notes on the paper).",
+            "The radius is loose because Theorem 1 pays for a union over all counts with a factor 4 under "
+            "the root, where Hoeffding needs 1/2 (note 4 of the notes on the paper).",
         ),
     )
 
@@ -79,9 +77,9 @@ def _setting(trace: Trace) -> tuple[str, float]:
 CLAIM = Claim(
     name="coverage",
     title="The thresholds' confidence intervals hold",
-    says="With probability at least 1 − δ = 95 %, the windowed mean of every threshold is within "
-    "its radius ζ of the truth: for "
-    "every constraint, step, episode and pair at once. Paper's constants; three noise laws, three windows.",
+    says="With probability at least 1 − δ = 95 %, the windowed mean of every threshold is within its radius "
+    "ζ of the truth: for every constraint, step, episode and pair at once. Paper's constants; three noise "
+    "laws, three windows.",
     place="Theorem 1 (thm:estimator2)",
     sweeps=("coverage",),
     judge=judge,

@@ -10,9 +10,8 @@ from ..report.words import number
 from .evidence import Evidence, Trace, grouped
 from .inference import share, share_at_least
 from .sizes import Size
-from .verdicts import LEVEL, Claim, Judgement, Outcome, Table, Verdict, table
+from .verdicts import DELTA, LEVEL, Claim, Judgement, Outcome, Table, Verdict, table
 
-DELTA = 0.05
 TOLERANCE = 1e-7
 MODELS = {Size.quick: 10, Size.full: 100, Size.extended: 1000}
 SHARES = (0.25, 0.5, 0.9)  # of the Slater margin by which thresholds are tightened, or loosened
@@ -36,9 +35,8 @@ def judge(evidence: Evidence) -> Judgement:
         statement="The feasible sets are nested, pessimistic in true in optimistic, in at least "
         f"{1 - DELTA:.0%} of the runs.",
         outcome=share_at_least(held, len(paper), 1.0 - DELTA, LEVEL),
-        reason=f"In {held:,} of {len(paper):,} runs the true episodic thresholds stayed between "
-        "the bounds in every episode, "
-        f"{share(held, len(paper), LEVEL)}.",
+        reason=f"In {held:,} of {len(paper):,} runs the true episodic thresholds stayed between the bounds in "
+        f"every episode, {share(held, len(paper), LEVEL)}.",
         test=f"Clopper–Pearson, one-sided, at level {LEVEL}",
     )
     duality, gaps = strong_duality(MODELS[evidence.size])
@@ -85,9 +83,9 @@ def strong_duality(models: int) -> tuple[Verdict, Table]:
         outcome=Outcome.HOLDS if worst <= TOLERANCE and infeasible == 0 else Outcome.FAILS,
         reason=f"The largest gap of {solved:,} problems is {worst:.1e}"
         + (f"; {number(infeasible)} were infeasible." if infeasible else "."),
-        test="none: exact up to rounding. Primal by column generation, dual function by backward "
-        "induction at the multipliers of an "
-        "independent linear program; thresholds moved by ¼, ½ and 9/10 of the Slater margin",
+        test="none: exact up to rounding. Primal by column generation, dual function by backward induction "
+        "at the multipliers of an independent linear program; thresholds moved by ¼, ½ and 9/10 of the "
+        "Slater margin",
     )
     head = ["problem", "m", "problems solved", "largest gap"]
     return verdict, table("Duality gaps of random CMDPs (S=4, A=3, H=4)", head, rows)
@@ -96,11 +94,9 @@ def strong_duality(models: int) -> tuple[Verdict, Table]:
 CLAIM = Claim(
     name="duality",
     title="Feasible sets and strong duality",
-    says="With probability 1 − δ the policies that keep the pessimistic thresholds are among those "
-    "that keep the true ones, and these among "
-    "those that keep the optimistic ones. Where a strictly feasible policy remains, the "
-    "pessimistic and the optimistic problem "
-    "have no duality gap.",
+    says="With probability 1 − δ the policies that keep the pessimistic thresholds are among those that keep "
+    "the true ones, and these among those that keep the optimistic ones. Where a strictly feasible policy "
+    "remains, the pessimistic and the optimistic problem have no duality gap.",
     place="Section “Feasibility and Strong Duality” (sec:Strong duality)",
     sweeps=("coverage", "nested"),
     judge=judge,

@@ -18,6 +18,7 @@ from ..oracle import Slater
 from .sizes import Size
 
 K = TypeVar("K")
+STANCES = {0.0: "pessimistic", 1.0: "optimistic"}
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,13 +8,11 @@ from typing import Any
 from ..report.words import number
 from ..theory import explicit_bound
 from . import pictures
-from .evidence import Evidence, Trace, grouped
+from .evidence import STANCES, Evidence, Trace, grouped
 from .inference import Interval, mean, share, share_at_least
 from .orders import METRICS, logarithms
-from .verdicts import LEVEL, Claim, Figure, Judgement, Outcome, Verdict, table, together
+from .verdicts import DELTA, LEVEL, Claim, Figure, Judgement, Outcome, Verdict, table, together
 
-DELTA = 0.05
-STANCES = {0.0: "pessimistic", 1.0: "optimistic"}
 Groups = dict[tuple[str, int, str], list[Trace]]
 
 
@@ -47,15 +45,14 @@ def judge(evidence: Evidence) -> Judgement:
         (
             Figure(
                 "verify-known",
-                "What SPOT has more of than the learner that is told the limits, divided by √T, on the same seeds. "
-                "Below 0 it has less.",
+                "What SPOT has more of than the learner that is told the limits, divided by √T, on the same "
+                "seeds. Below 0 it has less.",
                 pictures.lines(points, "T", "extra / √T", log_y=False, free_y=True),
             ),
         ),
         (
-            "A ratio is given where both learners have a positive sum in every seed. A regret "
-            "below 0 is reward above "
-            "the constrained optimum, paid for by violation; it has no meaningful ratio.",
+            "A ratio is given where both learners have a positive sum in every seed. A regret below 0 is "
+            "reward above the constrained optimum, paid for by violation; it has no meaningful ratio.",
         ),
     )
 
@@ -97,18 +94,16 @@ def _order(
         growth = logarithms(one, top) / logarithms(one, before)
         outcomes.append(_grown(late, early, growth, level))
         parts.append(
-            f"{problem}: {number(mean(early, 0.05).mean)} at T = {before:,}, "
-            f"{number(mean(late, 0.05).mean)} at T = {top:,}"
+            f"{problem}: {number(mean(early, 0.05).mean)} at T = {before:,}, {number(mean(late, 0.05).mean)} "
+            f"at T = {top:,}"
         )
     return Verdict(
         statement=f"Not knowing the limits costs the {stance} stance at most of order √T in {metric}.",
         outcome=together(outcomes),
         reason="Extra over the told learner, divided by √T: " + "; ".join(parts) + ".",
-        test="the extra divided by √T is not above 0, or grows over the last decade of T by no "
-        "more than the logarithm "
-        f"does; paired by seed, Student, one-sided, at level {level:.4f} for each problem. Growth "
-        "at finite T refutes no "
-        "order: it is then not shown",
+        test="the extra divided by √T is not above 0, or grows over the last decade of T by no more than the "
+        f"logarithm does; paired by seed, Student, one-sided, at level {level:.4f} for each problem. Growth "
+        "at finite T refutes no order: it is then not shown",
     )
 
 
@@ -158,9 +153,8 @@ def _point(found: Interval, T: int, stance: str, panel: str) -> dict[str, Any]:
 CLAIM = Claim(
     name="known",
     title="Not knowing the limits costs little",
-    says="SPOT, which sees limits only through noise, performs comparably to OptPrimalDual, the "
-    "same algorithm with known "
-    "limits: the same order in T. Same problems, seeds and constants.",
+    says="SPOT, which sees limits only through noise, performs comparably to OptPrimalDual, the same "
+    "algorithm with known limits: the same order in T. Same problems, seeds and constants.",
     place="Abstract; remark after Theorem 2",
     sweeps=("orders",),
     judge=judge,

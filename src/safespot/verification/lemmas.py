@@ -10,9 +10,19 @@ from ..report.words import number
 from . import pictures
 from .evidence import Evidence, Trace, grouped
 from .inference import mean, near, share, share_at_least, slope
-from .verdicts import LEVEL, Claim, Figure, Judgement, Outcome, Table, Verdict, table, together
+from .verdicts import (
+    DELTA,
+    LEVEL,
+    Claim,
+    Figure,
+    Judgement,
+    Outcome,
+    Table,
+    Verdict,
+    table,
+    together,
+)
 
-DELTA = 0.05
 MARGIN = 0.05  # exponents within this of 1/2 count as 1/2
 
 
@@ -97,12 +107,12 @@ def _optimism(traces: list[Trace]) -> tuple[Verdict, Table]:
         kept = sum(t.last("audit_optimism_slack") >= -1e-9 for t in theirs)
         rows.append([problem, who, f"{kept} of {len(theirs)}", number(slack), number(ratio)])
     verdict = Verdict(
-        statement="The optimistic values bound the true ones in every episode, in at least "
-        f"{1 - DELTA:.0%} of the runs.",
+        statement=f"The optimistic values bound the true ones in every episode, in at least {1 - DELTA:.0%} "
+        "of the runs.",
         outcome=share_at_least(hits, n, 1.0 - DELTA, LEVEL),
-        reason=f"Reward and every constraint, under every stance, in {hits} of {n} "
-        f"({share(hits, n, 0.05)}). As the lemma is printed, it "
-        "reduces to the optimal policy's being feasible; this is the optimism that its use needs.",
+        reason=f"Reward and every constraint, under every stance, in {hits} of {n} ({share(hits, n, 0.05)}). "
+        "As the lemma is printed, it reduces to the optimal policy's being feasible; this is the optimism "
+        "that its use needs.",
         test=f"Clopper–Pearson, one-sided, at level {LEVEL}",
     )
     head = [
@@ -125,9 +135,8 @@ def _mirror(traces: list[Trace]) -> tuple[Verdict, Table]:
     verdict = Verdict(
         statement="The mirror-ascent term stays below its bound √(2H⁴(1+mρ)²T ln A).",
         outcome=Outcome.HOLDS if worst <= 1.0 else Outcome.FAILS,
-        reason=f"The comparator is an optimal policy. Over {len(traces)} runs its largest value, "
-        "at any recorded episode, is "
-        f"{number(worst)} of the bound.",
+        reason=f"The comparator is an optimal policy. Over {len(traces)} runs its largest value, at any "
+        f"recorded episode, is {number(worst)} of the bound.",
         test="none: the lemma is not probabilistic, one run above would refute it",
     )
     head = ["problem", "learner", "term", "bound", "largest share"]
@@ -147,9 +156,8 @@ def _who(trace: Trace) -> str:
 CLAIM = Claim(
     name="lemmas",
     title="The lemmas that carry the rate",
-    says="The sum of 1/√(windowed count) over what is visited is Õ(√(SAH²T/γ)); optimistic values "
-    "bound the true ones; the "
-    "mirror-ascent term is at most √(2H⁴(1+mρ)²T ln A).",
+    says="The sum of 1/√(windowed count) over what is visited is Õ(√(SAH²T/γ)); optimistic values bound the "
+    "true ones; the mirror-ascent term is at most √(2H⁴(1+mρ)²T ln A).",
     place="Lemmas lem:gw-sum, lem:dual optimism, lem:OMD",
     sweeps=("window", "orders"),
     judge=judge,

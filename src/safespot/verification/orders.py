@@ -11,11 +11,21 @@ import numpy as np
 from ..report.words import number
 from ..theory import explicit_bound
 from . import pictures
-from .evidence import Evidence, Trace, grouped
+from .evidence import STANCES, Evidence, Trace, grouped
 from .inference import Interval, at_most, mean, share, share_at_least, slope
-from .verdicts import LEVEL, Claim, Figure, Judgement, Outcome, Table, Verdict, table, together
+from .verdicts import (
+    DELTA,
+    LEVEL,
+    Claim,
+    Figure,
+    Judgement,
+    Outcome,
+    Table,
+    Verdict,
+    table,
+    together,
+)
 
-DELTA = 0.05
 METRICS = ("regret", "violation")
 THEOREMS = {0.0: "Theorem 2, pessimistic", 1.0: "Theorem 3, optimistic"}
 
@@ -47,11 +57,9 @@ def judge(evidence: Evidence) -> Judgement:
         (table("Growth", head, slopes), _ends(traces)),
         _figures(traces),
         (
-            "Bounds take the summed radii Z and Φ from the run itself (Φ as an exact expectation), "
-            "so they are the bounds of the "
-            "very run that they are compared with. No run can have a regret or a violation above "
-            "H·T: a bound above that says "
-            "nothing, and is called vacuous.",
+            "Bounds take the summed radii Z and Φ from the run itself (Φ as an exact expectation), so they "
+            "are the bounds of the very run that they are compared with. No run can have a regret or a "
+            "violation above H·T: a bound above that says nothing, and is called vacuous.",
         ),
     )
 
@@ -66,40 +74,37 @@ def growths(traces: Sequence[Trace], metric: str) -> list[Growth]:
     """The growth of a metric on each problem."""
     problems = grouped(traces, lambda trace: trace.problem)
     level = LEVEL / max(1, len(problems))
-    found = []
-    for problem, theirs in problems.items():
-        top = max(trace.run.episodes for trace in theirs)
-        decade = [trace for trace in theirs if trace.run.episodes >= top / 10.01]
-        # ~O(sqrt T) allows the logarithm of the radii to grow along.
-        T = theirs[0]
-        allowed = 0.5 + math.log10(logarithms(T, top) / logarithms(T, top / 10.0))
-        seeds = grouped(decade, lambda trace: trace.run.seed)
-        exponents, negative = [], 0
-        for each in seeds.values():
-            each.sort(key=lambda trace: trace.run.episodes)
-            ends = [trace.last(metric) for trace in each]
-            negative += max(ends) <= 0.0
-            exponents.append(slope([trace.run.episodes for trace in each], ends))
-        known = [x for x in exponents if not math.isnan(x)]
-        if negative == len(seeds) > 0:
-            said = "never above 0 there: below any bound, no exponent"
-            found.append(
-                Growth(problem, Outcome.HOLDS, said, Interval(math.nan, -math.inf, math.inf))
-            )
-            continue
-        if len(known) < len(seeds):
-            said = f"not positive throughout in {len(seeds) - len(known)} of {len(seeds)} seeds: no exponent"
-            found.append(Growth(problem, Outcome.OPEN, said, mean(known, 0.05)))
-            continue
-        outcome = at_most(known, allowed, level)
-        if (
-            outcome is Outcome.FAILS
-        ):  # the order is about T that grows on; only a broken bound would refute it
-            outcome = Outcome.OPEN
-        said = f"√T with its logarithm grows by {allowed:.3f}: "
-        f"{'within' if outcome is Outcome.HOLDS else 'not within'}"
-        found.append(Growth(problem, outcome, said, mean(known, 0.05)))
-    return found
+    return [_growth(problem, theirs, metric, level) for problem, theirs in problems.items()]
+
+
+def _growth(problem: str, traces: list[Trace], metric: str, level: float) -> Growth:
+    top = max(trace.run.episodes for trace in traces)
+    decade = sorted(
+        (trace for trace in traces if trace.run.episodes >= top / 10.01),
+        key=lambda trace: trace.run.episodes,
+    )
+    seeds = grouped(decade, lambda trace: trace.run.seed).values()
+    ends = [[trace.last(metric) for trace in each] for each in seeds]
+    if all(max(each) <= 0.0 for each in ends):
+        said = "never above 0 there: below any bound, no exponent"
+        return Growth(problem, Outcome.HOLDS, said, Interval(math.nan, -math.inf, math.inf))
+    exponents = [
+        slope([trace.run.episodes for trace in theirs], each)
+        for theirs, each in zip(seeds, ends, strict=True)
+    ]
+    known = [exponent for exponent in exponents if not math.isnan(exponent)]
+    if len(known) < len(exponents):
+        mixed = f"{len(exponents) - len(known)} of {len(exponents)} seeds"
+        said = f"not positive throughout in {mixed}: no exponent"
+        return Growth(problem, Outcome.OPEN, said, mean(known, 0.05))
+    # ~O(sqrt T) allows the logarithm of the radii to grow along. The order is about T that grows on: more than
+    # that at finite T does not refute it, as a broken bound would.
+    allowed = 0.5 + math.log10(logarithms(traces[0], top) / logarithms(traces[0], top / 10.0))
+    within = at_most(known, allowed, level) is Outcome.HOLDS
+    said = (
+        f"{'within' if within else 'not within'} {allowed:.3f}, by which √T and its logarithm grow"
+    )
+    return Growth(problem, Outcome.HOLDS if within else Outcome.OPEN, said, mean(known, 0.05))
 
 
 def _order(theorem: str, metric: str, found: list[Growth], traces: Sequence[Trace]) -> Verdict:
@@ -121,9 +126,9 @@ def _order(theorem: str, metric: str, found: list[Growth], traces: Sequence[Trac
         statement=f"{theorem}: the {metric} is of order √T.",
         outcome=outcome,
         reason="; ".join(parts) + "." + late,
-        test=f"exponent per seed over T from {top // 10:,} to {top:,} (each T its own runs, "
-        f"{seeds} seeds), at most ½ plus the "
-        f"growth of the logarithm; Student, one-sided, at level {LEVEL / max(1, len(found)):.4f} for each problem",
+        test=f"exponent per seed over T from {top // 10:,} to {top:,} (each T its own runs, {seeds} seeds), "
+        "at most ½ plus the growth of the logarithm; Student, one-sided, at level "
+        f"{LEVEL / max(1, len(found)):.4f} for each problem",
     )
 
 
@@ -154,12 +159,11 @@ def _bound(theorem: str, traces: Sequence[Trace]) -> Verdict:
     return Verdict(
         statement=f"{theorem}: regret and violation stay below the explicit bound.",
         outcome=share_at_least(safe, lucks, 1.0 - DELTA, LEVEL),
-        reason=f"{vacuous:,} of {vacuous + said:,} bounds are vacuous (above H·T) and count "
-        "neither way; of the other "
-        f"{said:,}, {kept:,} hold. All of them hold for {safe} of {lucks} problems and seeds "
+        reason=f"{vacuous:,} of {vacuous + said:,} bounds are vacuous (above H·T) and count neither way; of "
+        f"the other {said:,}, {kept:,} hold. All of them hold for {safe} of {lucks} problems and seeds "
         f"({share(safe, lucks, 0.05)}).",
-        test=f"share of problems and seeds that keep every bound that is not vacuous at least {1 - DELTA:.0%}: "
-        f"Clopper–Pearson, one-sided, at level {LEVEL}",
+        test="share of problems and seeds that keep every bound that is not vacuous at least "
+        f"{1 - DELTA:.0%}: Clopper–Pearson, one-sided, at level {LEVEL}",
     )
 
 
@@ -188,7 +192,7 @@ def _figures(traces: Sequence[Trace]) -> tuple[Figure, ...]:
     for (problem, xi, T), theirs in grouped(
         traces, lambda trace: (trace.problem, trace.option("stance"), trace.run.episodes)
     ).items():
-        stance = "pessimistic" if xi == 0.0 else "optimistic"
+        stance = STANCES[xi]
         for metric, column in zip(METRICS, zip(*map(bounds, theirs), strict=True), strict=True):
             found = mean([trace.last(metric) for trace in theirs], 0.05)
             panel, root = f"{metric}: {problem}", math.sqrt(T)
@@ -218,16 +222,15 @@ def _figures(traces: Sequence[Trace]) -> tuple[Figure, ...]:
     return (
         Figure(
             "verify-orders",
-            "Regret and violation divided by √T: growth like √T is a level line. Each point is "
-            "runs of that T alone; whiskers "
-            "are 95 % intervals. What is below 0 is reward above the constrained optimum, or room above the limit.",
+            "Regret and violation divided by √T: growth like √T is a level line. Each point is runs of that "
+            "T alone; whiskers are 95 % intervals. What is below 0 is reward above the constrained optimum, "
+            "or room above the limit.",
             pictures.lines(rate, "T", "metric / √T", log_y=False, free_y=True),
         ),
         Figure(
             "verify-bounds",
-            "The same against the explicit bounds (dashed) and against H·T, above which a bound "
-            "says nothing. What is not "
-            "positive is not drawn.",
+            "The same against the explicit bounds (dashed) and against H·T, above which a bound says "
+            "nothing. What is not positive is not drawn.",
             pictures.lines([*against, *most], "T", "metric"),
         ),
     )
@@ -237,10 +240,8 @@ CLAIM = Claim(
     name="orders",
     title="Regret and violation of order √T",
     says="With the paper's constants (bonus_scale = threshold_scale = 1) the reward regret and the "
-    "constraint violation are at most "
-    "Õ(√T), with probability 1 − δ: Theorem 2 for the pessimistic stance, Theorem 3 for the "
-    "optimistic one. The explicit "
-    "bounds are those of note 6 of the notes on the paper.",
+    "constraint violation are at most Õ(√T), with probability 1 − δ: Theorem 2 for the pessimistic stance, "
+    "Theorem 3 for the optimistic one. The explicit bounds are those of note 6 of the notes on the paper.",
     place="Theorems 2 and 3 (thm:pes, thm:opt)",
     sweeps=("orders",),
     judge=judge,

@@ -8,9 +8,8 @@ from ..report.words import number
 from . import pictures
 from .evidence import Evidence, Trace, grouped
 from .inference import holm, larger, mean, share, share_at_least
-from .verdicts import LEVEL, Claim, Figure, Judgement, Verdict, decide, table
+from .verdicts import DELTA, LEVEL, Claim, Figure, Judgement, Verdict, decide, table
 
-DELTA = 0.05
 PAPER = "the paper's"
 
 
@@ -63,8 +62,9 @@ def judge(evidence: Evidence) -> Judgement:
             ),
         ),
         (
-            "The success event here is that no pair's model is off by more than its bonus in use, in any episode "
-            "(note 8 of the notes on the paper). It suffices for the bounds; learning may go well without it.",
+            "The success event here is that no pair's model is off by more than its bonus in use, in any "
+            "episode (note 8 of the notes on the paper). It suffices for the bounds; learning may go well "
+            "without it.",
         ),
     )
 
@@ -117,9 +117,8 @@ def _event(name: str, each: list[list[Trace]]) -> Verdict:
 CLAIM = Claim(
     name="practice",
     title="Smaller bonuses in practice",
-    says="The paper's bonus makes learning begin late. Practitioners scale it down, which the "
-    "theorems do not cover; Bernstein's is ours and "
-    "is covered. What is gained, and is the success event still observed?",
+    says="The paper's bonus makes learning begin late. Practitioners scale it down, which the theorems do "
+    "not cover; Bernstein's is ours and is covered. What is gained, and is the success event still observed?",
     place="Eq. opt-p; Appendix “Success Event” (app:success event)",
     sweeps=("practice",),
     judge=judge,

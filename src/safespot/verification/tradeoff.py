@@ -22,9 +22,8 @@ def judge(evidence: Evidence) -> Judgement:
         (
             Figure(
                 "verify-tradeoff",
-                "Every stance by its regret and violation at the end, from pessimistic (ξ = 0) to "
-                "optimistic (ξ = 1); inside "
-                "units, whiskers are 95 % intervals over seeds.",
+                "Every stance by its regret and violation at the end, from pessimistic (ξ = 0) to optimistic "
+                "(ξ = 1); inside units, whiskers are 95 % intervals over seeds.",
                 pictures.dots([p for _, _, points in found for p in points], "violation", "regret"),
             ),
         ),
@@ -68,9 +67,8 @@ def _judge(
                 for problem, outcome in zip(problems, outcomes[metric], strict=True)
             )
             + f". {seeds} seeds, T = {T:,}.",
-            test="Wilcoxon's signed-rank test of each step of ξ, paired by seed; Holm over the "
-            f"steps at level {level:.4f} for "
-            "each problem",
+            test="Wilcoxon's signed-rank test of each step of ξ, paired by seed; Holm over the steps at "
+            f"level {level:.4f} for each problem",
         )
         for metric in ("violation", "regret")
     ]
@@ -91,10 +89,9 @@ def _whiskers(x: Interval, y: Interval) -> dict[str, float]:
 CLAIM = Claim(
     name="tradeoff",
     title="Caution or reward",
-    says="From the pessimistic stance (ξ = 0) to the optimistic one (ξ = 1) violation increases "
-    "and reward regret decreases. The "
-    "paper reads this off its two upper bounds, so it is a hypothesis and not a theorem (note 7 of "
-    "the notes on the paper).",
+    says="From the pessimistic stance (ξ = 0) to the optimistic one (ξ = 1) violation increases and reward "
+    "regret decreases. The paper reads this off its two upper bounds, so it is a hypothesis and not a "
+    "theorem (note 7 of the notes on the paper).",
     place="Section “Safety-Performance Trade-Off” (sec: comparisons)",
     sweeps=("tradeoff", "tradeoff-practice"),
     judge=judge,

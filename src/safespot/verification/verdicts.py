@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .evidence import Evidence
 
+DELTA = 0.05  # the learners' own, so that their guarantees hold with probability 95 %
 LEVEL = 0.05  # that some test of a verdict errs; tests of one verdict share it
 
 

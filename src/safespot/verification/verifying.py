@@ -31,7 +31,7 @@ from . import (
     tradeoff,
     window,
 )
-from .evidence import read_evidence
+from .evidence import Evidence, read_evidence
 from .sizes import Size, shipped_runs
 from .verdicts import Claim, Judgement, Outcome, Verdict
 
@@ -110,7 +110,7 @@ def verify(
     runs = {name: shipped_runs(name, measure) for claim in chosen for name in claim.sweeps}
     swept = sweep(_longest_first(runs), out, engine, workers, scheduler, progress)
     evidence = read_evidence(swept.store, runs, measure)
-    judged = tuple((claim, claim.judge(evidence)) for claim in chosen)
+    judged = tuple((claim, _judge(claim, runs, evidence)) for claim in chosen)
     made = Verification(
         store=swept.store,
         size=measure,
@@ -141,6 +141,15 @@ def _size(size: str) -> Size:
 def _longest_first(runs: Mapping[str, list[RunSpec]]) -> list[RunSpec]:
     """Long runs first: at the end no processor waits for one that began late."""
     return sorted((run for each in runs.values() for run in each), key=lambda run: -run.episodes)
+
+
+def _judge(claim: Claim, runs: Mapping[str, list[RunSpec]], evidence: Evidence) -> Judgement:
+    """What its runs say; nothing where some of them failed."""
+    missing = sum(len(runs[name]) - len(evidence[name]) for name in claim.sweeps)
+    if missing:
+        reason = f"{missing:,} of its runs failed; the same command tries them again."
+        return Judgement((Verdict(claim.says, Outcome.OPEN, reason, "none"),))
+    return claim.judge(evidence)
 
 
 def _cost(store: Store, name: str, runs: list[RunSpec]) -> Sweep:

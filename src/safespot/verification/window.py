@@ -8,13 +8,12 @@ import numpy as np
 
 from ..report.words import number
 from . import pictures
-from .evidence import Evidence, Trace, grouped
+from .evidence import STANCES, Evidence, Trace, grouped
 from .inference import Interval, at_most, mean, ordered
 from .verdicts import LEVEL, Claim, Figure, Judgement, Outcome, Table, Verdict, table, together
 
 NEAR = 0.05  # of the true episodic threshold
 COSTS = {"audit_zeta_sum": "summed radii Z", "regret": "regret", "violation": "violation"}
-STANCES = {0.0: "pessimistic", 1.0: "optimistic"}
 
 
 def judge(evidence: Evidence) -> Judgement:
@@ -51,9 +50,8 @@ def _stationary(traces: tuple[Trace, ...]) -> tuple[list[Verdict], Table]:
                 statement=f"A window γ < 1 costs at most a factor 1/√γ in {called}.",
                 outcome=together(outcomes),
                 reason=f"Factor at γ = {gammas[0]:g}, where {number(math.sqrt(1 / gammas[0]))} is allowed:{worst}.",
-                test="ratio paired by seed, or where a sum is not positive and has no ratio, that "
-                "it does not rise; Student, "
-                f"one-sided, at level {level:.4f} for each stance and γ",
+                test="ratio paired by seed, or where a sum is not positive and has no ratio, that it does "
+                f"not rise; Student, one-sided, at level {level:.4f} for each stance and γ",
             )
         )
     head = ["what", "stance", "γ", "at γ = 1", "at this γ", "ratio", "allowed: 1/√γ"]
@@ -154,10 +152,9 @@ def _after_a_change(traces: tuple[Trace, ...]) -> tuple[Verdict, Table, Figure]:
 CLAIM = Claim(
     name="window",
     title="The growing window",
-    says="While thresholds stand still, a window that holds only a share γ of the episodes costs "
-    "at most a factor 1/√γ where the bound has "
-    "its radii (γ stands inside the root). When thresholds change, it adapts more rapidly; the "
-    "theorems make no statement there.",
+    says="While thresholds stand still, a window that holds only a share γ of the episodes costs at most a "
+    "factor 1/√γ where the bound has its radii (γ stands inside the root). When thresholds change, it adapts "
+    "more rapidly; the theorems make no statement there.",
     place="Remarks after Theorem 1; Theorems 2 and 3",
     sweeps=("window", "drift"),
     judge=judge,

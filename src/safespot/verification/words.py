@@ -17,13 +17,10 @@ ABOUT = {
     Size.extended: "The extended version, with larger problems and longer runs.",
 }
 LEAD = (
-    "Each claim of the paper is tested on runs of the sweeps that safespot ships; sizes, margins "
-    "and tests are part of the "
-    "package. “Holds” and “does not hold” are outcomes of the named test at its level; “not shown” "
-    "means that these runs "
-    "cannot tell. Tests within a verdict share its level of 5 %, verdicts are not corrected for "
-    "each other: about one in "
-    "twenty may err."
+    "Each claim of the paper is tested on runs of the sweeps that safespot ships; sizes, margins and tests "
+    "are part of the package. “Holds” and “does not hold” are outcomes of the named test at its level; “not "
+    "shown” means that these runs cannot tell. Tests within a verdict share its level of 5 %, verdicts are "
+    "not corrected for each other: about one in twenty may err."
 )
 
 
