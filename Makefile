@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow test-bounds test-reliability check format bench clean
+.PHONY: demo test test-slow test-bounds test-reliability check format bench docs clean
 
 # A chemotherapy whose tolerance nobody knows, under three stances, and under the limit known.
 demo: .venv/ready
@@ -36,8 +36,12 @@ format: .venv/ready
 bench: .venv/ready
 	$(BIN)/python -m benchmarks
 
+# The site, into site/: open site/index.html.
+docs: .venv/ready
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 clean:
-	rm -rf .venv dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 # Where venv cannot bring pip along (Debian without python3-venv), the machine's own pip installs it.
 .venv/ready: pyproject.toml constraints.txt

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+import safespot as ss
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -59,10 +62,57 @@ def test_every_deviation_is_explained_and_mapped() -> None:
     assert [row[0] for row in MAP if re.fullmatch(r"D\d", row[0])] == numbers
 
 
-@pytest.mark.parametrize("page", sorted(p.name for p in DOCS.glob("*.md")))
-def test_links_between_pages_lead_somewhere(page: str) -> None:
-    for target in re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", (DOCS / page).read_text()):
-        assert (DOCS / target).exists(), target
+TEXTS = [*sorted(DOCS.rglob("*.md")), *sorted(DOCS.parent.glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=lambda path: str(path.relative_to(DOCS.parent)))
+def test_links_lead_somewhere(page: Path) -> None:
+    text = _without_code(page.read_text(encoding="utf-8"))
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)]+))?\)", text):
+        linked = page.parent / target if target else page
+        assert linked.exists(), target
+        if anchor:
+            assert anchor in anchors(linked), f"{target}#{anchor}"
+
+
+def anchors(page: Path) -> set[str]:
+    """What the headings of a page are called in links to them, on the site and in a repository's view."""
+    text = _without_code(page.read_text(encoding="utf-8"))
+    titles = [re.sub(r"[`*$]", "", title) for title in re.findall(r"^#+ (.+)$", text, re.MULTILINE)]
+    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+
+
+def _without_code(text: str) -> str:
+    return re.sub(r"^ *```.*?^ *```$", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("name", ss.learners.names())
+def test_every_option_of_a_learner_is_documented(name: str) -> None:
+    options = ss.learners._find(name).options_type
+    said = "\n".join(inspect.getdoc(kind) or "" for kind in options.__mro__ if kind is not object)
+    for option in ss.learners.options(name):
+        assert re.search(rf"^ +{option}: ", said, re.MULTILINE), option
+
+
+@pytest.mark.parametrize("name", ss.problems.names())
+def test_every_option_of_a_problem_is_documented(name: str) -> None:
+    text = (DOCS / "problems.md").read_text(encoding="utf-8")
+    section = text.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+    if name == "dosing":
+        section += (DOCS / "dosing.md").read_text(encoding="utf-8")
+    make = importlib.import_module(f"safespot.problems.{name.replace('-', '_')}").make
+    for option in inspect.signature(make).parameters:
+        assert f"`{option}" in section, option
+
+
+def test_every_command_is_in_the_page_on_the_command() -> None:
+    from typer.main import get_command
+
+    from safespot.cli import app
+
+    told = {row[0] for row in rows("command.md")}
+    for name in get_command(app).commands:  # type: ignore[attr-defined]
+        assert any(first.startswith(f"`safespot {name}") for first in told), name
 
 
 def test_kernel_names_in_the_notation_are_in_the_code() -> None:
