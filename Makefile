@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow test-bounds check format bench docs clean
+.PHONY: demo test test-slow test-bounds test-reliability check format bench docs clean
 
 # A chemotherapy whose tolerance nobody knows, under three stances, and under the limit known.
 demo: .venv/ready
@@ -18,6 +18,10 @@ test-slow: .venv/ready
 # Once with every array index checked: Numba does not do it by default.
 test-bounds: .venv/ready
 	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+
+# Damaged files, nonsense, kills, power failures, long runs: in full, and their figures go into docs/reliability.md.
+test-reliability: .venv/ready
+	$(BIN)/python -m tests.reliability --write
 
 check: .venv/ready
 	$(BIN)/ruff check

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 
-from . import growth, learners, oracle, processes, sweeps, training
+from . import environments, growth, learners, oracle, processes, sweeps, training
 from .record import Benchmark, Row, machine, shown
 
 __all__ = ["SECTIONS", "machine", "measure", "shown"]
@@ -16,6 +16,7 @@ SECTIONS: dict[str, tuple[Benchmark, ...]] = {
     "training": training.BENCHMARKS + growth.BENCHMARKS + processes.BENCHMARKS,
     "sweeps": sweeps.BENCHMARKS,
     "learners": learners.BENCHMARKS,
+    "environments": environments.BENCHMARKS,
 }
 
 

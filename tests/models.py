@@ -386,6 +386,7 @@ BREAKS: dict[str, Break] = {
     "sparse: index too large": _sparse(_tamper("indices", 99)),
     "sparse: negative index": _sparse(_tamper("indices", -1)),
     "sparse: pointer": _sparse(_tamper("indptr", 999)),
+    "sparse: pointers back to zero": _sparse(_tamper("indptr", 0)),
     "sparse: NaN": _sparse(_tamper("data", np.nan)),
     "sparse: infinite": _sparse(_tamper("data", np.inf)),
     "sparse: negative": _sparse(_tamper("data", -0.25)),

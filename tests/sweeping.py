@@ -1,16 +1,13 @@
-"""Sweeps without processes, and disks that fail, for the tests of experiments."""
+"""Sweeps without processes, for the tests of experiments."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, BinaryIO
+from typing import Any
 
-from safespot import files
 from safespot.experiments import Store, as_spec
 from safespot.experiments.engines import Batch, Done, Told
 from safespot.experiments.progress import Progress
@@ -123,35 +120,3 @@ class Heard(Progress):
 
     def note(self, text: str) -> None:
         self.notes.append(text)
-
-
-class Killing(files.Disk):
-    """Kills this process before, in the middle of, or after the n-th thing that is done to the disk."""
-
-    def __init__(self, number: int) -> None:
-        self.number, self.count = number, 0
-
-    def step(self) -> None:
-        self.count += 1
-        if self.count == self.number:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def fill(self, file: BinaryIO, data: bytes) -> None:
-        self.step()
-        half = len(data) // 2
-        super().fill(file, data[:half])
-        self.step()
-        super().fill(file, data[half:])
-        self.step()
-
-    def sync(self, descriptor: int) -> None:
-        super().sync(descriptor)
-        self.step()
-
-    def rename(self, source: Path, target: Path) -> None:
-        super().rename(source, target)
-        self.step()
-
-    def remove(self, path: Path) -> None:
-        super().remove(path)
-        self.step()

@@ -159,7 +159,7 @@ def test_what_is_outside_its_range_is_an_error_unless_clipped() -> None:
     declared: dict[str, Any] = {"horizon": 2, "rewards": lambda step: 3.0, "reward_range": (-1, 2)}
     learner = ss.Spot(**ss.env_interface(Corridor(), **declared), episodes=5, slack=1.0)
     with pytest.raises(
-        ss.InvalidEpisode, match=r"reward signal at step 0 is 3\.0, outside its declared"
+        ss.InvalidEpisode, match=r"episode 1, step 0, rewards: 3\.0 lies outside its declared"
     ):
         ss.learn_env(Corridor(), learner, **declared)
     run = ss.learn_env(Corridor(), learner, **declared, clip=True)
@@ -198,7 +198,7 @@ def test_a_missing_key_and_a_wrong_discretiser_are_errors() -> None:
     corridor = Corridor(key="strain")
     box = ss.BlackBox(corridor, horizon=2, constraints="strain")
     corridor.key = None
-    with pytest.raises(ss.InvalidEpisode, match=r"constraints should be in info\['strain'\]"):
+    with pytest.raises(ss.InvalidEpisode, match="step 0, constraints: info has no 'strain'"):
         box.play(walk([0, 0], 3), np.full(2, 0.5))
 
 
@@ -352,6 +352,139 @@ def test_what_does_not_fit_is_refused() -> None:
     assert np.isfinite(run.violation).all()
 
 
+# Environments that misbehave
+
+
+class Rogue(Corridor):
+    """A corridor that does something wrong at step 1 of episode 4 and is fine again afterwards."""
+
+    def __init__(self, crime: Any) -> None:
+        super().__init__()
+        self.crime, self.begun, self.taken = crime, -1, 0
+
+    def reset(self, **options: Any) -> Any:
+        self.begun += 1  # the box itself has begun one to look at it
+        self.taken = 0
+        return super().reset(**options)
+
+    def step(self, action: int) -> Any:
+        self.taken += 1
+        square, reward, ended, cut, info = super().step(action)
+        if (self.begun, self.taken) == (4, 2):
+            return self.crime(square, reward, ended, cut, info)
+        return square, reward, ended, cut, info
+
+
+def crash(*_: Any) -> Any:
+    raise RuntimeError("the pump is stuck")
+
+
+CRIMES: dict[str, tuple[Any, str]] = {
+    "nan reward": (lambda s, r, e, c, i: (s, np.nan, e, c, i), "rewards: nan lies outside"),
+    "no reward": (lambda s, r, e, c, i: (s, None, e, c, i), "rewards: nan lies outside"),
+    "wide reward": (lambda s, r, e, c, i: (s, 7.0, e, c, i), r"rewards: 7\.0 lies outside"),
+    "two rewards": (lambda s, r, e, c, i: (s, [0.5, 0.5], e, c, i), r"rewards: 1 number\(s\) are"),
+    "no cost": (lambda s, r, e, c, i: (s, r, e, c, {"threshold": 0.5}), "constraints: info has no 'cost'"),
+    "nan cost": (lambda s, r, e, c, i: (s, r, e, c, {**i, "cost": np.nan}), r"constraints\[0\]: nan lies"),
+    "two costs": (lambda s, r, e, c, i: (s, r, e, c, {**i, "cost": [0.0, 1.0]}), "constraints: 1 number"),
+    "wide threshold": (lambda s, r, e, c, i: (s, r, e, c, {**i, "threshold": -2.0}), r"thresholds\[0\]: -2\.0 lies"),
+    "two thresholds": (lambda s, r, e, c, i: (s, r, e, c, {**i, "threshold": [0.5, 1.0]}), "thresholds: 1 number"),
+    "state outside": (lambda s, r, e, c, i: (3, r, e, c, i), "state: 3 is none of the 3 numbers"),
+    "negative state": (lambda s, r, e, c, i: (-1, r, e, c, i), "state: -1 is none of the 3 numbers"),
+    "state in parts": (lambda s, r, e, c, i: (0.5, r, e, c, i), "state: TypeError was raised"),
+    "nan state": (lambda s, r, e, c, i: (np.nan, r, e, c, i), "state: TypeError was raised"),
+    "state array": (lambda s, r, e, c, i: (np.zeros(2), r, e, c, i), "state: TypeError was raised"),
+    "four elements": (lambda s, r, e, c, i: (s, r, e, i), "step: the environment's step returned 4"),
+    "nothing": (lambda *_: None, "step: TypeError was raised"),
+    "an info that is none": (lambda s, r, e, c, i: (s, r, e, c, None), "constraints: TypeError was raised"),
+    "a crash": (crash, "step: RuntimeError was raised: the pump is stuck"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("crime", CRIMES)
+def test_what_cannot_be_is_named_and_the_learner_goes_on(crime: str) -> None:
+    does, words = CRIMES[crime]
+    declared: dict[str, Any] = {"horizon": 4, "endings": NOTHING, "start": 0}
+    box, sound = ss.BlackBox(Rogue(does), **declared), ss.BlackBox(Corridor(), **declared)
+    learner, twin = spot(box.interface), spot(box.interface)
+    with pytest.raises(ss.InvalidEpisode, match=f"^episode 4, step 1, {words}") as caught:
+        ss.learn_env(box, learner, seed=5, record="all")
+    assert learner.episode == 4
+    run = caught.value.run  # type: ignore[attr-defined]
+    assert run.episodes.tolist() == [1, 2, 3]
+    ss.learn_env(sound, twin, 3, seed=5)
+    np.testing.assert_array_equal(learner.policy, twin.policy)
+    assert ss.learn_env(box, learner, seed=5, record="all").episodes.tolist() == list(range(4, 61))
+
+
+def test_a_sample_of_thresholds_is_whole_or_absent() -> None:
+    box = ss.BlackBox(
+        Corridor(), horizon=2, constraints=lambda step: [0.0, 1.0],
+        thresholds=lambda step: [0.5, 0.5] if step.state == 0 else [0.5, np.nan],
+    )  # fmt: skip
+    assert box.play(walk([0, 0], 3), np.full(2, 0.5)).thresholds.tolist() == [[0.5, 0.5]] * 2
+    with pytest.raises(ss.InvalidEpisode, match=r"step 1, thresholds\[1\]: nan lies outside"):
+        box.play(walk([1, 0], 3), np.full(2, 0.5))
+
+
+def test_an_error_of_the_environment_is_the_cause() -> None:
+    box = ss.BlackBox(Rogue(crash), horizon=4, endings=NOTHING)
+    with pytest.raises(ss.InvalidEpisode) as caught:
+        ss.learn_env(box, spot(box.interface))
+    assert isinstance(caught.value.__cause__, RuntimeError)
+    broken = Corridor()
+    broken.step = crash  # type: ignore[method-assign, assignment]
+    with pytest.raises(
+        ss.InvalidOption, match="first step cannot be taken: RuntimeError: the pump"
+    ):
+        ss.BlackBox(broken, horizon=4)
+    with pytest.raises(ss.InvalidOption, match="shows no signals: ZeroDivisionError"):
+        ss.BlackBox(Corridor(), horizon=4, constraints=lambda step: 1 // 0)
+    with pytest.raises(ss.InvalidOption, match="shows no signals: InvalidEpisode: info has no 'x'"):
+        ss.BlackBox(Corridor(), horizon=4, constraints="x")
+
+
+def test_a_failed_first_episode_leaves_an_empty_run() -> None:
+    rogue = Rogue(crash)
+    box = ss.BlackBox(rogue, horizon=4, endings=NOTHING)
+    rogue.begun = 3
+    learner = spot(box.interface)
+    with pytest.raises(ss.InvalidEpisode, match="episode 1, step 1") as caught:
+        ss.learn_env(box, learner)
+    run = caught.value.run  # type: ignore[attr-defined]
+    assert run.values.shape == (0,)
+    assert run.constraint_values.shape == (0, 1)
+    assert learner.episode == 1
+
+
+def test_ctrl_c_keeps_whole_episodes(capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupt(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    box = ss.BlackBox(Rogue(interrupt), horizon=4, endings=NOTHING)
+    learner = spot(box.interface)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        ss.learn_env(box, learner, record="all")
+    assert learner.episode == 4
+    assert caught.value.run.episodes.tolist() == [1, 2, 3]  # type: ignore[attr-defined]
+    run = ss.learn_env(box, learner, progress=True, record="all")
+    assert run.episodes.tolist() == list(range(4, 61))
+    assert "57 of 57 episodes" in capsys.readouterr().err
+
+
+def test_observations_that_no_bin_holds() -> None:
+    box = discretiser(spaces.Box(0, 1, (2,)), 2)
+    assert box.number([0.2, 0.7]) == 1
+    with pytest.raises(ss.InvalidEpisode, match="NaN"):
+        box.number([0.2, np.nan])
+    with pytest.raises(ValueError, match="zip"):
+        box.number([0.2])
+    pair = discretiser(spaces.Tuple((spaces.Discrete(2), spaces.Discrete(3, start=1))))
+    assert pair.number((1, 3)) == 5
+    with pytest.raises(ss.InvalidEpisode, match="4 is none of the 3 numbers from 1 on"):
+        pair.number((0, 4))  # it would be another state's number
+
+
 # The checker
 
 
@@ -369,6 +502,12 @@ def test_the_checker_says_what_is_missing_or_odd() -> None:
         Corridor(), horizon=4, endings=NOTHING, rewards=lambda step: 5.0 * step.action
     )
     assert "rewards were seen from 0 to 5; their declared range is 0 to 1" in wide
+    (nan,) = ss.check_problem_env(
+        Corridor(), horizon=4, endings=NOTHING, rewards=lambda step: np.nan if step.action else 1.0
+    )[:1]
+    assert nan.startswith("rewards were NaN in ")
+    found = ss.check_problem_env(Rogue(crash), horizon=4, endings=NOTHING)
+    assert found == ["step 1, step: RuntimeError was raised: the pump is stuck"]
     (flat,) = ss.check_problem_env(Corridor(), horizon=4, rewards=lambda step: 0.0, endings=NOTHING)
     assert "rewards were always 0" in flat
     (start,) = ss.check_problem_env(Corridor(), horizon=4, endings=NOTHING, start=1)

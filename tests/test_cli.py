@@ -36,7 +36,7 @@ def command(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["problems", "solve", "run", "sweep", "report", "bench"])
+@pytest.mark.parametrize("name", ["problems", "solve", "run", "sweep", "report", "verify", "bench"])
 def test_every_subcommand_explains_itself_with_examples(name: str) -> None:
     text = runner.invoke(cli.app, [name, "--help"]).stdout
     assert "Examples:" in text
@@ -97,7 +97,8 @@ def test_solve(tmp_path: Path) -> None:
         (["solve", "machine", "-o", "wheels=4"], "wheels"),
         (["solve", "machine", "-o", "wheels"], "NAME=VALUE"),
         (["problems", "nothing"], "there is no problem"),
-        (["run", "nothing"], "there is no problem"),
+        (["run", "nothing"], "neither a ready problem"),
+        (["run", "nothing.csv"], "there is no file"),
         (["run", "machine", "--episodes", "many"], "200k"),
         (["run", "machine", "--stance", "bold", "--episodes", "9"], "stance"),
         (
@@ -191,6 +192,38 @@ def test_run_and_report(tmp_path: Path) -> None:
     assert "report.html" in text
     (out / "report.html").unlink()
     assert answer("report", str(out))["written"] == [str(out / "report.html")]
+
+
+def test_own_files_are_solved_and_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = ss.problems.make("bandit")
+    streams, uniform = ss.streams(0), np.full((problem.cmdp.H, problem.cmdp.S, problem.cmdp.A), 0.5)
+    episodes = [ss.play(problem, uniform, streams, t) for t in range(1, 201)]
+    path = tmp_path / "log.parquet"
+    ss.write_log(path, episodes)
+    solved = runner.invoke(cli.app, ["solve", str(path), "--json"], catch_exceptions=False)
+    model = ss.empirical_model(ss.read_log(path))
+    assert json.loads(solved.stdout)["optimum"] == ss.solve(model.cmdp).value
+    assert "200 of 200 episodes can be used" in solved.stderr
+
+    monkeypatch.chdir(tmp_path)
+    arguments = ["run", "log.parquet", "--episodes", "30", "--seeds", "1", "--workers", "1"]
+    found = answer(*arguments, "--out", "store")
+    assert found["finished"] == 2
+    (study,) = found["studies"]
+    assert study["optimum"] == pytest.approx(ss.solve(model.cmdp).value)
+    # The same content is the same run wherever it lies; another content is another run.
+    names = {run.stem for run in Path("store/runs").glob("*.parquet")}
+    path.rename(tmp_path / "moved.parquet")
+    answer(*["run", "moved.parquet", *arguments[2:]], "--out", "store")
+    assert {run.stem for run in Path("store/runs").glob("*.parquet")} == names
+    ss.write_log(path, episodes[:150])
+    answer(*arguments, "--out", "other")
+    assert not names & {run.stem for run in Path("other/runs").glob("*.parquet")}
+
+    problem.cmdp.save("own.safetensors")
+    answer("run", "own.safetensors", *arguments[2:])
+    (one, _) = sorted(Path("safespot-own/runs").glob("*.parquet"))
+    assert one.name.startswith("file-spot-30-seed0-")
 
 
 def test_sweep_of_a_file(tmp_path: Path) -> None:

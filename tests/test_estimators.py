@@ -194,6 +194,7 @@ def visited(statistics: Statistics, seed: int, visits: int) -> Statistics:
         while not estimators.has_room(statistics, empty):
             statistics = estimators.grow_statistics(statistics)
         after = int(rng.integers(S))
+        statistics.starts[after] += 1
         for h in range(H):
             s, a = after, int(rng.integers(A))
             after = int(rng.integers(S)) if rng.random() < 0.5 else 0
@@ -272,7 +273,14 @@ def put(index: Any, value: float) -> Any:
         ("how_many", put(0, 2)),
         ("met", put((0, 0), 3)),
         ("met", put((0, 0), -1)),
+        ("met", lambda a: a[:, ::-1].copy()),
+        ("known", put((0, 0), False)),
+        ("n", put((0, 0), 21)),
+        ("n", lambda a: a + np.eye(2, 6, dtype=np.int64)),
+        ("starts", put(0, 2**60)),
         ("sums", put((0, 0, 0), np.nan)),
+        ("sums", put((0, 0, 0), 20.5)),
+        ("sums", put((1, 1, 1), -0.5)),
     ],
 )
 def test_statistics_from_a_file_must_fit(name: str, change: Any) -> None:
@@ -293,6 +301,9 @@ def test_statistics_from_a_file_must_fit(name: str, change: Any) -> None:
         ("states", put(0, -1)),
         ("states", lambda a: a[:-1]),
         ("counts", put(0, np.inf)),
+        ("counts", put(0, -1.0)),
+        ("counts", put(0, 20.0)),
+        ("actions", lambda a: 1 - a),
         ("used", put(0, -1)),
         ("used", put(0, 10**6)),
         ("where", put((0, 0), -1)),
@@ -322,6 +333,12 @@ def test_a_pool_from_a_file_must_fit(name: str, change: Any) -> None:
         ("pairs", put((0, 0), -1)),
         ("pairs", lambda a: a[:-1]),
         ("samples", lambda a: a[:0]),
+        ("n", lambda a: a + np.eye(2, 6, dtype=np.int64)),
+        ("sums", put((0, 0, 0), 40.0)),
+        ("carries", put((0, 0, 0), np.inf)),
+        ("samples", put((20, 0, 0), 1.5)),
+        ("samples", put((20, 0, 0), np.nan)),
+        ("span", put(1, 14)),
         ("span", put(1, 65)),
         ("span", put(0, 0)),
         ("span", put(2, 64)),

@@ -1,12 +1,7 @@
-"""A store survives being killed and losing its power at any moment; and these tests can see one that does not.
-
-`Power` keeps what a disk may forget: contents until they are synced, names until their folder is. An image is what may
-be found after the power fails: any of the names, and of unsynced contents nothing, half, or all.
-"""
+"""A store survives being killed and losing its power at any moment; and these tests can see one that does not."""
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import random
@@ -14,8 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +19,8 @@ from safespot import files, training
 from safespot.experiments import Store, work
 from safespot.experiments.checkpoints import Checkpoint
 from safespot.experiments.progress import Progress
-from tests.sweeping import TINY, Heard, Killing, abouts, contents, leftovers, sweep_inline, tiny
+from tests.disks import InPlace, Killing, Log, Power, Unnamed, Unsynced, images, killed
+from tests.sweeping import TINY, Heard, abouts, contents, leftovers, sweep_inline, tiny
 
 ROOT = Path(__file__).parents[1]
 
@@ -48,127 +43,24 @@ def whole(tmp_path: Path) -> Path:
 # --- Power loss
 
 
-@dataclass
-class Image:
-    """Names and contents as they may be found."""
-
-    names: dict[Path, int] = field(default_factory=dict)  # -> which content
-    contents: dict[int, bytes] = field(default_factory=dict)
-
-
-class Power(files.Disk):
-    """Does everything for real, and remembers in which order."""
-
-    def __init__(self) -> None:
-        self.log: list[tuple[Any, ...]] = []
-
-    def write(self, path: Path, data: bytes) -> None:
-        super().write(path, data)
-        self.log += [("write", path, data), ("sync", path)]
-
-    def rename(self, source: Path, target: Path) -> None:
-        super().rename(source, target)
-        self.log.append(("rename", source, target))
-
-    def sync_folder(self, folder: Path) -> None:
-        super().sync_folder(folder)
-        self.log.append(("folder", folder))
-
-    def remove(self, path: Path) -> None:
-        super().remove(path)
-        self.log.append(("remove", path))
-
-
-class Unsynced(Power):
-    """Broken on purpose: contents are not synced."""
-
-    def write(self, path: Path, data: bytes) -> None:
-        super().write(path, data)
-        self.log.pop()
-
-
-class Unnamed(Power):
-    """Broken on purpose: folders are not synced."""
-
-    def sync_folder(self, folder: Path) -> None:
-        pass
-
-
-class InPlace(Power):
-    """Broken on purpose: files get their content under their own name."""
-
-    def write(self, path: Path, data: bytes) -> None:
-        files.Disk.write(self, path, data)
-        target = path.with_name(path.name.removeprefix(".").rsplit(".", 2)[0])
-        self.log += [("write", target, data), ("sync", target)]
-
-    def rename(self, source: Path, target: Path) -> None:
-        files.Disk.rename(self, source, target)
-
-
-def images(log: list[tuple[Any, ...]], luck: random.Random) -> Iterator[tuple[int, Image]]:
-    """For every moment, what may be found if the power fails then."""
-    durable: dict[Path, int] = {}
-    contents_: dict[int, bytes] = {}
-    synced: set[int] = set()
-    now: dict[Path, int] = {}
-    changes: list[tuple[Path, int | None]] = []  # of names, not yet on the disk
-    number = itertools.count()
-    for moment, (what, *about) in enumerate(log, 1):
-        if what == "write":
-            now[about[0]] = inode = next(number)
-            contents_[inode] = about[1]
-            changes.append((about[0], inode))
-        elif what == "sync":
-            synced.add(now[about[0]])
-        elif what == "rename":
-            inode = now.pop(about[0])
-            now[about[1]] = inode
-            changes += [(about[1], inode), (about[0], None)]
-        elif what == "remove":
-            if now.pop(about[0], None) is not None:
-                changes.append((about[0], None))
-        elif what == "folder":
-            for path, inode_or_none in [c for c in changes if c[0].parent == about[0]]:
-                _apply(durable, path, inode_or_none)
-            changes = [c for c in changes if c[0].parent != about[0]]
-        subsets = [[], changes] + [[c for c in changes if luck.random() < 0.5] for _ in range(6)]
-        for subset, keep in itertools.product(subsets, (0.0, 0.5, 1.0)):
-            names = dict(durable)
-            for path, inode_or_none in subset:
-                _apply(names, path, inode_or_none)
-            found = {
-                inode: data if inode in synced else data[: int(keep * len(data))]
-                for inode, data in contents_.items()
-            }
-            yield moment, Image(names, found)
-
-
-def _apply(names: dict[Path, int], path: Path, inode: int | None) -> None:
-    if inode is None:
-        names.pop(path, None)
-    else:
-        names[path] = inode
-
-
 class Noting(Progress):
     """Notes in the log when the sweep says that a run is finished."""
 
-    def __init__(self, log: list[tuple[Any, ...]]) -> None:
+    def __init__(self, log: Log) -> None:
         self.log = log
 
     def ended(self, run: str, total: int) -> None:
         self.log.append(("finished", run))
 
 
-def damage(log: list[tuple[Any, ...]], results: dict[str, bytes]) -> str | None:
+def damage(log: Log, results: dict[str, bytes]) -> str | None:
     """What a power failure can spoil, at some moment; None: nothing."""
-    written = {entry[2] for entry in log if entry[0] == "write"}
+    written = {entry[3] for entry in log if entry[0] == "put"}
     seen = 0
     for moment, image in images(log, random.Random(0)):
         seen += 1
         finished = [entry[1] for entry in log[:moment] if entry[0] == "finished"]
-        there = {path.name: image.contents[inode] for path, inode in image.names.items()}
+        there = {path.name: data for path, data in image.files.items()}
         for name, data in there.items():
             if name.endswith(".parquet") and data != results[name]:
                 return f"moment {moment}: {name} is not whole"
@@ -192,7 +84,7 @@ def test_power_may_fail_at_any_moment(
     monkeypatch.setattr(files, "disk", power)
     store = sweep_inline(tmp_path / "store", tiny(), Noting(power.log))
     assert contents(store.path) == contents(whole)
-    assert sum(entry[0] == "write" and ".safetensors" in entry[1].name for entry in power.log) > 8
+    assert sum(entry[0] == "create" and ".safetensors" in entry[1].name for entry in power.log) > 8
     found = damage(power.log, contents(whole))
     if disk is Power:
         assert found is None
@@ -201,24 +93,6 @@ def test_power_may_fail_at_any_moment(
 
 
 # --- kill -9
-
-
-def killed(work: Callable[[], Any], after: float | None = None) -> bool:
-    """Do `work` in a copy of this process, which may kill itself, or is killed after some seconds."""
-    child = os.fork()
-    if child == 0:
-        try:
-            work()
-            os._exit(0)
-        except BaseException:
-            os._exit(1)
-    if after is not None:
-        time.sleep(after)
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
-    return os.WIFSIGNALED(status)
 
 
 def is_whole(store: Path, whole: Path) -> bool:

@@ -109,6 +109,30 @@ def test_every_part_of_the_content_counts(change: dict[str, Any]) -> None:
     assert replace(run, **change).id != run.id
 
 
+def test_a_file_is_told_by_its_content(tmp_path: Path) -> None:
+    def ids(path: Path, **options: Any) -> set[str]:
+        chosen = {"name": "file", "options": {"path": str(path), **options}}
+        return {run.id for run in as_spec({**TINY, "problem": chosen}).runs()}
+
+    cmdp = ss.problems.make("bandit").cmdp
+    first, twin, other = (tmp_path / f"{name}.safetensors" for name in ("a", "b", "c"))
+    cmdp.save(first)
+    cmdp.save(twin)
+    cmdp.with_thresholds(0.5 * cmdp.limits).save(other)
+    assert ids(first) == ids(twin)
+    assert not ids(first) & ids(other)
+    run = as_spec({**TINY, "problem": {"name": "file", "options": {"path": str(first)}}}).runs()[0]
+    assert read_setting(run.setting).problem.cmdp == cmdp
+    read_setting.cache_clear()
+    first.write_bytes(other.read_bytes())
+    with pytest.raises(ss.InvalidFile, match="has changed"):
+        read_setting(run.setting)
+    with pytest.raises(ss.InvalidFile, match="cannot read"):
+        ids(tmp_path / "nothing.npz")
+    with pytest.raises(ss.InvalidOption, match="needs the option path"):
+        as_spec({**TINY, "problem": {"name": "file"}}).runs()
+
+
 def test_one_number_has_one_spelling_and_a_repeated_run_is_one() -> None:
     spelt = [
         tiny(learners=[{"name": "spot", "options": {"rho": 2, "stance": x}}]) for x in (1, 1.0)

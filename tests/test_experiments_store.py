@@ -102,6 +102,29 @@ def test_undefined_regret_is_null(tmp_path: Path) -> None:
     assert store.about(runs[0].id)["optimum"] is None
 
 
+def test_the_columns_of_some_runs(store: Store, tmp_path: Path) -> None:
+    first, second = (run.id for run in tiny()[:2])
+    found = store.columns([second, first])
+    assert set(found) == {first, second}
+    want = store.query(
+        "select episode, regret from results where run = ? order by episode", [second]
+    ).fetchnumpy()
+    np.testing.assert_array_equal(found[second]["episode"], want["episode"])
+    np.testing.assert_array_equal(found[second]["regret"], want["regret"])
+    assert store.columns([]) == {}
+    with pytest.raises(ss.SafespotError, match="no such results"):
+        store.columns(["nobody"])
+
+
+def test_audited_runs_have_more_columns_and_others_have_nan_there(tmp_path: Path) -> None:
+    plain, audited = tiny(seeds=1)[0], tiny(seeds=1, track="audit")[0]
+    assert plain.id != audited.id
+    found = sweep_inline(tmp_path / "store", [plain, audited]).columns([plain.id, audited.id])
+    assert np.isnan(found[plain.id]["audit_zeta_sum"]).all()
+    assert (np.diff(found[audited.id]["audit_zeta_sum"]) > 0.0).all()
+    np.testing.assert_array_equal(found[plain.id]["regret"], found[audited.id]["regret"])
+
+
 def test_bytes_do_not_depend_on_who_is_encoded_together(store: Store, tmp_path: Path) -> None:
     for order in (1, -1):
         for run in tiny()[::order]:

@@ -77,6 +77,13 @@ def test_one_process_gives_the_same_bits(want: dict[str, bytes], tmp_path: Path)
     assert not heard.over
 
 
+def test_the_runs_themselves_may_be_given_and_each_is_done_once(tmp_path: Path) -> None:
+    runs = tiny(seeds=1)
+    swept = sweep([*runs, *runs], tmp_path / "store", workers=1, progress=False)
+    assert swept.finished == tuple(run.id for run in runs)
+    assert swept.store.finished() == {run.id for run in runs}
+
+
 def test_two_processes_give_the_same_bits_though_one_is_killed(
     want: dict[str, bytes], tmp_path: Path
 ) -> None:

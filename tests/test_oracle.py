@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -154,12 +156,18 @@ def test_both_methods_reach_the_optimum_and_certify_it(arguments: Arguments) -> 
     assert solutions[0].value == pytest.approx(solutions[1].value, abs=1e-7)
 
 
-def test_the_method_follows_the_size() -> None:
-    small, large = ss.problems.make("bandit").cmdp, ss.problems.make("random", states=20).cmdp
-    assert ss.solve(small).method == "lp"
-    assert ss.solve(large).method == "columns"
+def test_a_process_that_solves_imports_no_sparse_matrices() -> None:
+    code = (
+        "import sys, safespot as ss; ss.solve(ss.problems.make('machine').cmdp); "
+        "print('scipy.sparse' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_an_unknown_method_is_refused() -> None:
     with pytest.raises(ss.InvalidOption, match="method must be"):
-        ss.solve(small, "simplex")
+        ss.solve(ss.problems.make("bandit").cmdp, "simplex")
 
 
 @pytest.mark.parametrize("m", [1, 5, 10])

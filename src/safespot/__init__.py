@@ -12,9 +12,13 @@ if TYPE_CHECKING:
     from .blackbox import BlackBox, check_problem_env, env_interface
     from .certificate import Certificate, certify
     from .cmdp import CMDP
+    from .durable import DurableLearner
+    from .durable import open as open
+    from .empirical import EmpiricalModel, empirical_model
     from .env_training import learn_env
     from .errors import (
         Infeasible,
+        InUse,
         InvalidEpisode,
         InvalidFile,
         InvalidModel,
@@ -40,17 +44,20 @@ if TYPE_CHECKING:
         SpotOptions,
         Uniform,
     )
+    from .logs import Log, read_log, warm_start, write_log
     from .metrics import Run
     from .oracle import Evaluation, Slater, Solution, evaluate, slater, solve
     from .proposals import Proposal, propose_policy
     from .signals import Bernoulli, Beta, Deterministic, Drift, Gaussian, Problem, Signals
     from .simulation import Streams, play, streams
     from .tables import Ending, problem_from_table
+    from .trail import export_episodes
     from .training import learn
     from .trials import certify_by_trial, episodes_needed
 
 __version__ = "0.1.0"
 
+# `open` is public and not in this list: a star import should not hide Python's own.
 __all__ = [
     "CMDP",
     "DOPE",
@@ -60,17 +67,21 @@ __all__ = [
     "Certificate",
     "Deterministic",
     "Drift",
+    "DurableLearner",
+    "EmpiricalModel",
     "Ending",
     "Episode",
     "Evaluation",
     "Fixed",
     "Gaussian",
+    "InUse",
     "Infeasible",
     "InvalidEpisode",
     "InvalidFile",
     "InvalidModel",
     "InvalidOption",
     "Learner",
+    "Log",
     "MissingPackage",
     "OptCMDP",
     "OptCMDPBonus",
@@ -96,10 +107,12 @@ __all__ = [
     "certify",
     "certify_by_trial",
     "check_problem_env",
+    "empirical_model",
     "env_interface",
     "episodes_needed",
     "evaluate",
     "experiments",
+    "export_episodes",
     "gym",
     "learn",
     "learn_env",
@@ -108,10 +121,13 @@ __all__ = [
     "problem_from_table",
     "problems",
     "propose_policy",
+    "read_log",
     "slater",
     "solve",
     "streams",
     "sweep",
+    "warm_start",
+    "write_log",
 ]
 
 # Where each public name lives; a module is imported when one of its names is first used, so that
@@ -121,9 +137,11 @@ _HOMES = {
     "blackbox": ["BlackBox", "check_problem_env", "env_interface"],
     "certificate": ["Certificate", "certify"],
     "cmdp": ["CMDP"],
+    "durable": ["DurableLearner", "open"],
+    "empirical": ["EmpiricalModel", "empirical_model"],
     "env_training": ["learn_env"],
     "errors": [
-        "Infeasible", "InvalidEpisode", "InvalidFile", "InvalidModel", "InvalidOption",
+        "InUse", "Infeasible", "InvalidEpisode", "InvalidFile", "InvalidModel", "InvalidOption",
         "MissingPackage", "SafespotError", "SolverError", "UnknownName",
     ],
     "experiments": ["Store", "sweep"],
@@ -132,6 +150,7 @@ _HOMES = {
         "OptPessPrimalDual", "OptPrimalDual", "RegularizedPrimalDual", "Spot", "SpotOptions",
         "Uniform",
     ],
+    "logs": ["Log", "read_log", "warm_start", "write_log"],
     "metrics": ["Run"],
     "oracle": ["Evaluation", "Slater", "Solution", "evaluate", "slater", "solve"],
     "proposals": ["Proposal", "propose_policy"],
@@ -139,6 +158,7 @@ _HOMES = {
     "simulation": ["Streams", "play", "streams"],
     "tables": ["Ending", "problem_from_table"],
     "training": ["learn"],
+    "trail": ["export_episodes"],
     "trials": ["certify_by_trial", "episodes_needed"],
 }  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

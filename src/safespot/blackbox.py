@@ -17,19 +17,21 @@ Rewards and constraints outside their declared range are an error, since a learn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike
 
-from .arrays import Bool, Episode, Float, Policy, as_count, as_floats
+from .arrays import Bool, Episode, Float, Int, Policy, as_count, as_floats, first
 from .discretisers import Discretiser, discretiser
 from .errors import InvalidEpisode, InvalidOption, SafespotError
 from .signals import Problem
 from .simulation import pick, streams
-from .tables import Ending, absorbing_states
+from .tables import Ending, absorbing_states, mask_with_endings
 from .units import units
 
 
@@ -43,6 +45,17 @@ class Step(NamedTuple):
     ended: bool  # terminated, not truncated
     info: Mapping[str, Any]
 
+
+class Shown(NamedTuple):
+    """An episode as an environment shows it: rewards, m constraints and m thresholds (NaN: no sample) side by side."""
+
+    states: Int  # [H+1]
+    actions: Int  # [H]
+    signals: Float  # [H, 1+2m]
+
+
+SIGNALS = ("rewards", "constraints", "thresholds")
+ROOM = 1e-9  # of a range, for rounding, as for observed episodes
 
 Source = str | Callable[[Step], Any] | None
 Found = Callable[[Step, Any], Any]  # from a step and its sixth element
@@ -110,81 +123,129 @@ class BlackBox:
         problem = getattr(env.unwrapped, "problem", None)
         if isinstance(problem, Problem):
             self.interface = problem.interface
-            return
-        if horizon is None:
+        elif horizon is None:
             raise InvalidOption("say how many steps an episode has: horizon=.")
-        senses = ("<=" if costs else ">=") if senses is None else senses
-        terms = units(m, senses, reward_range, constraint_ranges, error=InvalidOption)
-        A = int(actions.n)
-        self.interface = {
-            "states": seen.states + len(absorbing),
-            "actions": A,
-            "horizon": as_count("horizon", horizon, least=1, error=InvalidOption),
-            "constraints": m,
-            "start": start,
-            "action_mask": _mask(action_mask, seen.states, A, len(absorbing)),
-            "senses": terms.senses,
-            "ranges": terms.ranges,
-        }
+        else:
+            senses = ("<=" if costs else ">=") if senses is None else senses
+            terms = units(m, senses, reward_range, constraint_ranges, error=InvalidOption)
+            A = int(actions.n)
+            self.interface = {
+                "states": seen.states + len(absorbing),
+                "actions": A,
+                "horizon": as_count("horizon", horizon, least=1, error=InvalidOption),
+                "constraints": m,
+                "start": start,
+                "action_mask": mask_with_endings(action_mask, seen.states, A, len(absorbing)),
+                "senses": terms.senses,
+                "ranges": terms.ranges,
+            }
+        ranges = self.interface["ranges"]
+        self._bounds = low, high = np.array(
+            [ranges["reward"], *ranges["constraints"] * 2]
+        ).T  # [1+2m] each
+        self._tolerated = low - ROOM * (high - low), high + ROOM * (high - low)
 
     def play(self, policy: Policy, luck: Float, seed: int | None = None) -> Episode:
-        """Play an episode of `policy` ``[H,S,A]``; its actions are drawn with the uniform numbers `luck` ``[H]``."""
-        H, m = self.interface["horizon"], self.interface["constraints"]
-        observation, _ = self.env.reset(seed=seed)
-        s = self._state(observation)
-        states, actions, rewards, constraints, thresholds = [s], [], [], [], []
-        for h, u in enumerate(luck.tolist()):
-            a = pick(policy[h, s], u)
-            step, cost, cut = self._take(observation, a)
-            observation = step.next_state
-            actions.append(a)
-            rewards.append(step.reward if self._rewards is None else self._rewards(step))
-            constraints.append(self._constraints(step, cost))
-            thresholds.append(self._thresholds(step, cost))
-            home = self._ending(step, early=h + 1 < H) if step.ended else None
-            s = self._state(observation) if home is None else home
-            states.append(s)
-            if home is not None:
-                break
-            if cut and h + 1 < H:
-                raise InvalidEpisode(
-                    f"the environment's time limit cut an episode off after {h + 1} of {H} steps. No "
-                    "state explains that, so it is no ending that could be declared: take a shorter horizon, "
-                    "or raise the limit with gymnasium.make(…, max_episode_steps=…)."
-                )
-        after = self._padding[s - self._states] if len(actions) < H else np.zeros(1 + m)
-        left = H - len(actions)
-        paid = _rows("rewards", rewards, after[:1], H)[:, 0]
-        counted = _rows("constraints", constraints, after[1:], H)
+        """Play an episode of `policy` ``[H,S,A]``; its actions are drawn with the uniform numbers `luck` ``[H]``.
+
+        Whatever goes wrong is an `InvalidEpisode` that names the step and what the environment was asked for; an
+        error of the environment's own is its cause.
+        """
+        m = self.interface["constraints"]
+        states, actions, signals = self.show(policy, luck, seed)
         if self._clip:
-            ranges = self.interface["ranges"]
-            paid = paid.clip(*ranges["reward"])
-            counted = counted.clip(*np.transpose(ranges["constraints"]))
-        return Episode(
-            np.array(states + [s] * left),
-            np.array(actions + [0] * left),
-            paid,
-            counted,
-            _rows("thresholds", thresholds, np.full(m, np.nan), H),
-        )
+            signals[:, : 1 + m] = signals[:, : 1 + m].clip(
+                *(bound[: 1 + m] for bound in self._bounds)
+            )
+        low, high = self._tolerated
+        fine = (signals >= low) & (signals <= high)
+        if np.count_nonzero(fine) < fine.size:
+            self._complain(signals, fine)
+        parts = signals[:, 0], signals[:, 1 : 1 + m], signals[:, 1 + m :]
+        return Episode.trusted(states, actions, *(part.copy() for part in parts))
+
+    def _complain(self, signals: Float, fine: Bool) -> None:
+        """Raise if a signal is not `fine`, unless it belongs to a threshold sample that is missing."""
+        m, (low, high) = self.interface["constraints"], self._bounds
+        fine[:, 1 + m :] |= np.isnan(signals[:, 1 + m :]).all(axis=1, keepdims=True)
+        if not fine.all():
+            h, c = first(~fine)
+            names = ["rewards", *(f"{key}[{i}]" for key in SIGNALS[1:] for i in range(m))]
+            raise _at(
+                h,
+                names[c],
+                f"{signals[h, c]} lies outside its declared range, {low[c]:g} to {high[c]:g}. Declare the range "
+                "that it has, or have it cut off with clip=True.",
+            )
+
+    def show(self, policy: Policy, luck: Float, seed: int | None) -> Shown:
+        """An episode as it is shown, padded, but not yet held against the declared ranges."""
+        H, m = self.interface["horizon"], self.interface["constraints"]
+        states, actions, *found = self._walk(policy, luck.tolist(), seed)
+        n, s = len(actions), states[-1]
+        signals = np.full((H, 1 + 2 * m), np.nan)
+        places = slice(1), slice(1, 1 + m), slice(1 + m, None)
+        for key, values, place in zip(SIGNALS, found, places, strict=True):
+            _fill(key, values, signals[:n, place])
+        if n < H:
+            signals[n:, : 1 + m] = self._padding[s - self._states]
+        return Shown(np.array(states + [s] * (H - n)), np.array(actions + [0] * (H - n)), signals)
+
+    def _walk(self, policy: Policy, luck: list[float], seed: int | None) -> tuple[list[Any], ...]:
+        """Walk with the environment: states, actions, rewards, constraints, thresholds."""
+        states, actions, rewards, constraints, thresholds = [], [], [], [], []
+        h, asked = 0, "reset"  # for what goes wrong
+        try:
+            observation, _ = self.env.reset(seed=seed)
+            asked = "state"
+            s = self._state(observation)
+            states.append(s)
+            for h, u in enumerate(luck):
+                asked = "step"
+                a = pick(policy[h, s], u)
+                step, cost, cut = self._take(observation, a)
+                actions.append(a)
+                observation = step.next_state
+                asked = "rewards"
+                rewards.append(step.reward if self._rewards is None else self._rewards(step))
+                asked = "constraints"
+                constraints.append(self._constraints(step, cost))
+                asked = "thresholds"
+                thresholds.append(self._thresholds(step, cost))
+                asked = "state"
+                home = self._ending(step, early=h + 1 < len(luck)) if step.ended else None
+                s = self._state(observation) if home is None else home
+                states.append(s)
+                if home is not None:
+                    break
+                if cut and h + 1 < len(luck):
+                    raise InvalidEpisode(
+                        f"the environment's time limit cut an episode off after {h + 1} of {len(luck)} steps. No "
+                        "state explains that, so it is no ending that could be declared: take a shorter horizon, "
+                        "or raise the limit with gymnasium.make(…, max_episode_steps=…)."
+                    )
+        except InvalidEpisode as problem:
+            raise _at(h, asked, str(problem)) from problem.__cause__
+        except Exception as problem:
+            raise _at(h, asked, f"{type(problem).__name__} was raised: {problem}") from problem
+        return states, actions, rewards, constraints, thresholds
 
     def _take(self, observation: Any, a: int) -> tuple[Step, Any, bool]:
         """Step the environment: what it showed, the cost of six elements (else None), and whether time was up."""
         answer = self.env.step(a + self._first_action)
+        if len(answer) == 5:
+            after, reward, ended, cut, info = answer
+            return Step(observation, a, after, reward, ended, info), None, cut
         if len(answer) == 6:
             after, reward, cost, ended, cut, info = answer
-        elif len(answer) == 5:
-            after, reward, ended, cut, info = answer
-            cost = None
-        else:
-            raise InvalidOption(
-                f"the environment's step returned {len(answer)} elements; expected five, as Gymnasium's do, "
-                "or six with the cost in third place."
-            )
-        return Step(observation, a, after, reward, ended, info), cost, cut
+            return Step(observation, a, after, reward, ended, info), cost, cut
+        raise InvalidEpisode(
+            f"the environment's step returned {len(answer)} elements; expected five, as Gymnasium's do, "
+            "or six with the cost in third place."
+        )
 
     def _state(self, observation: Any) -> int:
-        s = self._number(observation)
+        s = index(self._number(observation))
         if not 0 <= s < self._states:
             raise InvalidEpisode(
                 f"the discretiser made state {s} of the observation {observation!r}; states are 0 to "
@@ -207,8 +268,9 @@ class BlackBox:
 
     def _probe(self, constraints: Source, thresholds: Source) -> tuple[Found, Found, int, bool]:
         """Where the signals are, how many, and whether they are costs, from one step of the environment."""
-        observation, _ = self.env.reset(seed=0)
-        step, cost, _ = self._take(observation, 0)
+        with _playable("cannot be taken"):
+            observation, _ = self.env.reset(seed=0)
+            step, cost, _ = self._take(observation, 0)
         named = next((key for key in ("constraint", "cost") if key in step.info), None)
         source = named if constraints is None else constraints
         if source is None and cost is None:
@@ -217,39 +279,58 @@ class BlackBox:
                 f"(it has {sorted(step.info)}), and step returns no sixth element. Give constraints=, a key "
                 "or a function of a Step."
             )
-        found = _finder("constraints", source)
-        shown = as_floats("constraints", found(step, cost), error=InvalidOption)
+        found = _finder(source)
+        if thresholds is None:
+            samples: Found = lambda step, cost: step.info.get("threshold")  # noqa: E731
+        else:
+            samples = _finder(thresholds)
+        with _playable("shows no signals"):
+            seen = found(step, cost)
+            self.shows_thresholds = samples(step, cost) is not None
+        shown = as_floats("constraints", seen, error=InvalidOption)
         if shown.ndim > 1 or shown.size == 0:
             raise InvalidOption(
                 f"constraints must be a number or [m] numbers, got {shown.tolist()}."
             )
-        if thresholds is None:
-            samples: Found = lambda step, cost: step.info.get("threshold")  # noqa: E731
-        else:
-            samples = _finder("thresholds", thresholds)
-        self.shows_thresholds = samples(step, cost) is not None
         return found, samples, shown.size, source in (None, "cost")
 
 
-def _rows(name: str, values: list[Any], after: Float, H: int) -> Float:
-    """Signals ``[H,.]``: what the steps showed (None is no sample), and `after` in the steps that are left."""
-    n, m = len(values), after.size
-    rows = np.empty((H, m))
-    rows[n:] = after
+@contextlib.contextmanager
+def _playable(what: str) -> Iterator[None]:
+    """An environment that fails at its very first step is a wrong declaration."""
     try:
-        rows[:n] = np.reshape(values, (n, m))
+        yield
+    except Exception as problem:
+        raise InvalidOption(
+            f"the environment's first step {what}: {type(problem).__name__}: {problem}"
+        ) from problem
+
+
+def _at(step: int, asked: str, words: str) -> InvalidEpisode:
+    """What went wrong, and where."""
+    return InvalidEpisode(f"step {step}, {asked}: {words}")
+
+
+def _fill(key: str, values: list[Any], out: Float) -> None:
+    """Write the signals that the steps showed, ``[n,.]``; None leaves a step as it is."""
+    try:
+        out[:] = _numbers(values, out.shape)
     except (TypeError, ValueError):  # samples are missing, or something is wrong
-        nothing = np.full(m, np.nan)
-        try:
-            rows[:n] = [nothing if value is None else np.reshape(value, m) for value in values]
-        except (TypeError, ValueError):
-            raise InvalidEpisode(
-                f"{name} of a step must be {m} number(s); an episode showed {values!r}."
-            ) from None
-    return rows
+        for h, value in enumerate(values):
+            if value is not None:
+                try:
+                    out[h] = _numbers(value, out.shape[1:])
+                except (TypeError, ValueError):
+                    words = f"{out.shape[1]} number(s) are needed, got {value!r}."
+                    raise _at(h, key, words) from None
 
 
-def _finder(name: str, source: Source) -> Found:
+def _numbers(value: Any, shape: tuple[int, ...]) -> Float:
+    """Real numbers of that shape; texts and complex numbers are a TypeError."""
+    return np.reshape(value, shape).astype(np.float64, casting="same_kind")
+
+
+def _finder(source: Source) -> Found:
     if source is None:
         return lambda step, cost: cost
     if callable(source):
@@ -259,26 +340,9 @@ def _finder(name: str, source: Source) -> Found:
         try:
             return step.info[source]
         except KeyError:
-            raise InvalidEpisode(
-                f"{name} should be in info[{source!r}]; this step's info has {sorted(step.info)}."
-            ) from None
+            raise InvalidEpisode(f"info has no {source!r}; it has {sorted(step.info)}.") from None
 
     return look
-
-
-def _mask(given: ArrayLike | None, S: int, A: int, absorbing: int) -> Bool | None:
-    """The mask over all states; an absorbing one has the one action 0."""
-    if given is None and absorbing == 0:
-        return None
-    mask = np.ones((S, A), np.bool_) if given is None else np.asarray(given)
-    if mask.dtype != np.bool_ or mask.ndim not in (2, 3) or mask.shape[-2:] != (S, A):
-        raise InvalidOption(
-            f"action_mask has type {mask.dtype} and shape {mask.shape}; expected booleans [S,A] or "
-            f"[H,S,A] with S = {S} and A = {A}."
-        )
-    waiting = np.zeros((*mask.shape[:-2], absorbing, A), np.bool_)
-    waiting[..., 0] = True
-    return np.concatenate([mask, waiting], axis=-2)
 
 
 def env_interface(env: Any, **declarations: Any) -> dict[str, Any]:
@@ -311,35 +375,36 @@ def check_problem_env(
     mask = np.broadcast_to(True if f["action_mask"] is None else f["action_mask"], shape)
     policy = mask / mask.sum(axis=2, keepdims=True)
     rng = streams(seed).actions
-    findings, played = [], []
+    findings: dict[str, str] = {}  # the first place of each
+    played = []
     for t in range(as_count("episodes", episodes, least=1, error=InvalidOption)):
         try:
-            played.append(box.play(policy, rng.random(shape[0]), seed if t == 0 else None))
+            played.append(box.show(policy, rng.random(shape[0]), seed if t == 0 else None))
         except InvalidEpisode as problem:
-            findings.append(str(problem))
-    findings = list(dict.fromkeys(findings))
+            findings.setdefault(str(problem).partition(": ")[2], str(problem))
+    sentences = list(findings.values())
     if not box.shows_thresholds:
-        findings.append(
+        sentences.append(
             "no thresholds are shown (info has no 'threshold'): they cannot be learned. Give thresholds=, or a "
             "learner that knows them."
         )
-    if played:
-        findings += _odd(played, f)
-    return findings
+    return sentences + _odd(played, f) if played else sentences
 
 
-def _odd(played: list[Episode], f: Mapping[str, Any]) -> list[str]:
+def _odd(played: list[Shown], f: Mapping[str, Any]) -> list[str]:
     """What is odd about whole episodes."""
     sentences = []
-    kinds = [("rewards", np.array([e.rewards for e in played]), f["ranges"]["reward"])]
-    for name in ("constraints", "thresholds"):
-        for i, bounds in enumerate(f["ranges"]["constraints"]):
-            values = np.array([getattr(e, name)[:, i] for e in played])
-            kinds.append((f"{name} of constraint {i}", values[~np.isnan(values)], bounds))
-    for name, values, (low, high) in kinds:
-        if values.size == 0:
+    m, ranges = f["constraints"], f["ranges"]
+    signals = np.concatenate([shown.signals for shown in played]).T
+    names = ["rewards", *(f"{key} of constraint {i}" for key in SIGNALS[1:] for i in range(m))]
+    bounds = [ranges["reward"], *ranges["constraints"] * 2]
+    for name, values, (low, high) in zip(names, signals, bounds, strict=True):
+        samples = values[~np.isnan(values)]
+        if samples.size < values.size and not name.startswith("thresholds"):
+            sentences.append(f"{name} were NaN in {values.size - samples.size} steps.")
+        if samples.size == 0:
             continue
-        least, most = float(values.min()), float(values.max())
+        least, most = float(samples.min()), float(samples.max())
         if least < low or most > high:
             sentences.append(
                 f"{name} were seen from {least:g} to {most:g}; their declared range is {low:g} to {high:g}. "
@@ -347,6 +412,6 @@ def _odd(played: list[Episode], f: Mapping[str, Any]) -> list[str]:
             )
         elif least == most and not name.startswith("thresholds"):
             sentences.append(f"{name} were always {least:g}: there is nothing to learn from them.")
-    if f["start"] is not None and any(e.states[0] != f["start"] for e in played):
+    if f["start"] is not None and any(shown.states[0] != f["start"] for shown in played):
         sentences.append(f"an episode did not start in state {f['start']}; leave start=None.")
     return sentences

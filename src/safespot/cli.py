@@ -7,12 +7,13 @@ Ctrl-C.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import sys
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -63,6 +64,12 @@ class EngineName(StrEnum):
 
     local = "local"
     dask = "dask"
+
+
+Engine = Annotated[EngineName, typer.Option(help="This machine's processes, or Dask.")]
+Scheduler = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="Of a Dask scheduler, tcp://…")
+]
 
 
 class Kind(StrEnum):
@@ -185,12 +192,13 @@ def solve(
     """Solve a problem exactly: optimum, multipliers, gap.
 
     FILE is an .npz, .safetensors or .toml with the arguments of CMDP: transitions, rewards, constraints,
-    thresholds, and what else they need.
+    thresholds, and what else they need; or a .csv or .parquet log of episodes, whose empirical model is solved.
 
     \b
     Examples:
       safespot solve machine
       safespot solve my-model.npz --policy best.npy
+      safespot solve log.parquet -o 'senses="<="' -o stationary=true
     """
     import numpy as np
 
@@ -217,7 +225,9 @@ def solve(
 
 @app.command()
 def run(
-    problem: Annotated[str, typer.Argument(metavar="PROBLEM", help="A ready problem.")],
+    problem: Annotated[
+        str, typer.Argument(metavar="PROBLEM|FILE", help="A ready problem, or a file as for solve.")
+    ],
     stance: Annotated[
         list[str] | None,
         typer.Option(
@@ -271,11 +281,18 @@ def run(
       safespot run dosing -l policy_step=0.001 -l dual_step=0.005
       safespot run random -o states=3 --episodes 1e6 --bonus-scale 1
       safespot run inventory --learner spot --learner dope --episodes 20k
+      safespot run log.parquet -o 'senses="<="' -o stationary=true
     """
     from . import problems
     from .experiments.work import needs
 
-    problems.describe(problem)  # a name that does not exist is told before anything is made
+    chosen: dict[str, Any] = {"name": problem, "options": _parsed(option)}
+    if problem not in problems.names():
+        _cmdp(problem, _parsed(option))  # what is wrong is told before anything is made
+        chosen = {
+            "name": "file",
+            "options": {"path": str(Path(problem).resolve()), **_parsed(option)},
+        }
     given = {
         "bonus_scale": bonus_scale,
         "threshold_scale": threshold_scale,
@@ -293,12 +310,12 @@ def run(
     spec = {
         "episodes": count(episodes),
         "seeds": seeds,
-        "problem": {"name": problem, "options": _parsed(option)},
+        "problem": chosen,
         "learners": learners,
     }
     _sweep(
         spec,
-        Path(f"safespot-{problem}") if out is None else out,
+        Path(f"safespot-{Path(problem).stem}") if out is None else out,
         as_json,
         workers=workers,
         page=True,
@@ -311,13 +328,9 @@ def sweep(
         Path, typer.Argument(metavar="FILE.toml", help="What to run; see docs/experiments.md.")
     ],
     out: Out,
-    engine: Annotated[
-        EngineName, typer.Option(help="This machine's processes, or Dask.")
-    ] = EngineName.local,
+    engine: Engine = EngineName.local,
     workers: Workers = None,
-    scheduler: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Of a Dask scheduler, tcp://…")
-    ] = None,
+    scheduler: Scheduler = None,
     as_json: AsJson = False,
 ) -> None:
     """Do the runs of a TOML file that are not in the store yet.
@@ -360,6 +373,59 @@ def report(
         _print_json({"written": [str(path) for path in written]})
     else:
         print("\n".join(str(path) for path in written))
+
+
+@app.command()
+def verify(
+    quick: Annotated[bool, typer.Option("--quick", help="A small version, in minutes.")] = False,
+    extended: Annotated[
+        bool, typer.Option("--extended", help="Also what takes longer than an hour.")
+    ] = False,
+    claim: Annotated[
+        list[str] | None, typer.Option(metavar="CLAIM", help="One claim; may be repeated.")
+    ] = None,
+    out: Out = Path("safespot-verify"),
+    engine: Engine = EngineName.local,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure the paper's claims and judge each.
+
+    Ends with a page (STORE/report.html), the same as Markdown (STORE/verification.md) and STORE/figures. What a claim
+    turns out to be is a result: the command succeeds whatever it is. Ctrl-C keeps what is done, and the same command
+    goes on.
+
+    \b
+    Examples:
+      safespot verify --quick
+      safespot verify --out results/verify
+      safespot verify --claim coverage --claim tradeoff --out results/two
+    """
+    if quick and extended:
+        raise InvalidOption("--quick or --extended, not both.")
+    from .verification import verify as measure
+    from .verification.verifying import as_dict
+
+    size = "quick" if quick else "extended" if extended else "full"
+    with _going_on(out):
+        made = measure(
+            out, size, claims=claim, engine=engine.value, workers=workers, scheduler=scheduler
+        )
+    if as_json:
+        _print_json(as_dict(made))
+    else:
+        from .report.terminal import print_table
+
+        print_table(
+            ["claim", "statement", "outcome"],
+            [[c.title, v.statement, v.outcome] for c, j in made.judged for v in j.verdicts],
+        )
+        for name, why in made.failed.items():
+            print(f"safespot: {name} failed: {why}", file=sys.stderr)
+        print(f"\nresults: {made.store.path}\nreport:  {made.report}")
+    if made.failed:
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -437,14 +503,17 @@ def _parsed(options: Sequence[str] | None) -> dict[str, Any]:
 
 def _cmdp(target: str, options: dict[str, Any]) -> CMDP:
     from . import problems
-    from .reading import READERS, read_cmdp
+    from .logs import WAYS
+    from .reading import ENDINGS, read_cmdp, read_model
 
     if target in problems.names():
         return problems.make(target, **options).cmdp
-    if Path(target).suffix in READERS or Path(target).exists():
-        if options:
-            raise InvalidOption("options belong to ready problems; a file has none.")
-        return read_cmdp(target)
+    if Path(target).suffix in WAYS:
+        log, model = read_model(target, **options)
+        print(log, model, sep="\n", file=sys.stderr)
+        return model.cmdp
+    if Path(target).suffix in ENDINGS or Path(target).exists():
+        return read_cmdp(target, **options)
     raise UnknownName(
         f"{target!r} is neither a ready problem ({', '.join(problems.names())}) nor a file."
     )
@@ -458,18 +527,25 @@ def _sweep(
 ) -> None:
     from .experiments import sweep as do_sweep
 
-    try:
+    with _going_on(out):
         swept = do_sweep(spec, out, **where)
+    written = _page(swept) if page else None
+    _tell(swept, written, as_json)
+    if swept.failed:
+        raise typer.Exit(1)
+
+
+@contextlib.contextmanager
+def _going_on(out: Path) -> Iterator[None]:
+    """Ctrl-C keeps what is done, and says so."""
+    try:
+        yield
     except KeyboardInterrupt:
         print(
             f"\nsafespot: stopped. What is done is in {out}; the same command goes on.",
             file=sys.stderr,
         )
         raise typer.Exit(STOPPED) from None
-    written = _page(swept) if page else None
-    _tell(swept, written, as_json)
-    if swept.failed:
-        raise typer.Exit(1)
 
 
 def _page(swept: Swept) -> Path | None:

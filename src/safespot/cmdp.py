@@ -203,6 +203,8 @@ class CMDP:
             S, H = int(about["states"]), int(about["horizon"])
             r, g = parts["rewards"], parts["constraints"]
             mask, start = parts.get("actions"), parts["start"]
+            if r.shape[-2] != S:
+                raise InvalidModel(f"it declares {S} states and has rewards of {r.shape[-2]}.")
             if "dense" in parts:
                 transitions = _squeeze(parts["dense"].reshape(-1, S, r.shape[-1], S), 0)
             else:
@@ -220,7 +222,14 @@ class CMDP:
                 about["constraint_ranges"],
                 horizon=H,
             )
-        except (InvalidModel, KeyError, IndexError, TypeError, ValueError) as problem:
+        except (
+            InvalidModel,
+            KeyError,
+            IndexError,
+            TypeError,
+            ValueError,
+            OverflowError,
+        ) as problem:
             raise InvalidFile(f"{path} does not describe a CMDP: {problem}") from None
 
     def _parts(self) -> dict[str, Any]:

@@ -13,13 +13,14 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import Env, spaces
 
 from .arrays import as_count, as_floats
-from .errors import InvalidOption
+from .errors import InvalidEpisode, InvalidOption
 
 
 class Discretiser(NamedTuple):
@@ -40,10 +41,7 @@ def discretiser(space: Any, bins: Any = None) -> Discretiser:
 
     """
     if isinstance(space, spaces.Box):
-        edges = _edges(space, bins)
-        digits = [Discretiser(len(cut) + 1, _bin(cut)) for cut in edges]
-        combined = _product(digits)
-        return Discretiser(combined.states, lambda seen: combined.number(np.ravel(seen).tolist()))
+        return _binned(_edges(space, bins))
     if isinstance(space, spaces.Tuple):
         parts, each = space.spaces, [None] * len(space.spaces) if bins is None else bins
         if not isinstance(each, Sequence) or len(each) != len(parts):
@@ -52,8 +50,7 @@ def discretiser(space: Any, bins: Any = None) -> Discretiser:
     if isinstance(space, spaces.Discrete):
         if bins is not None:
             raise InvalidOption(f"bins are for Box observations; {space} has none, got {bins!r}.")
-        first = int(space.start)
-        return Discretiser(int(space.n), int if first == 0 else lambda seen: int(seen) - first)
+        return _whole(int(space.start), int(space.n))
     raise InvalidOption(
         f"observations in {space} cannot be numbered: Discrete, Box and Tuples of them can. Give "
         "states=Discretiser(count, function), the function leading from an observation to "
@@ -124,8 +121,30 @@ def _cut(cut: Any, low: float, high: float) -> list[float]:
     return [float(edge) for edge in edges]
 
 
-def _bin(edges: list[float]) -> Callable[[float], int]:
-    return lambda value: bisect_right(edges, value)
+def _whole(low: int, count: int) -> Discretiser:
+    """Whole numbers, counted from `low`."""
+
+    def number(seen: Any) -> int:
+        k = index(seen) - low
+        if not 0 <= k < count:
+            raise InvalidEpisode(f"{seen} is none of the {count} numbers from {low} on.")
+        return k
+
+    return Discretiser(count, number)
+
+
+def _binned(cuts: list[list[float]]) -> Discretiser:
+    """The bins of all entries, the last entry counting fastest."""
+
+    def number(seen: Any) -> int:
+        total = 0
+        for edges, value in zip(cuts, np.asarray(seen).ravel().tolist(), strict=True):
+            if value != value:  # a bin would be found for it all the same
+                raise InvalidEpisode("an entry of the observation is NaN.")
+            total = total * (len(edges) + 1) + bisect_right(edges, value)
+        return total
+
+    return Discretiser(math.prod(len(edges) + 1 for edges in cuts), number)
 
 
 def _product(digits: list[Discretiser]) -> Discretiser:

@@ -10,27 +10,31 @@ No truth, so no exact values: the run holds what was realised. In a `ProblemEnv`
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .arrays import Episode, Float, as_count, frozen
 from .blackbox import BlackBox, as_box
-from .errors import InvalidOption
+from .durable import DurableLearner
+from .errors import InvalidEpisode, InvalidOption
 from .learners.interface import interface
 from .learners.learner import Learner
 from .metrics import Run, grid
 from .simulation import streams
-from .training import check_episodes
+from .training import CHUNK_SECONDS, carry_on, check_episodes
 
 
 def learn_env(
     env: Any,
-    learner: Learner,
+    learner: Learner | DurableLearner,
     episodes: int | None = None,
     seed: int = 0,
     record: str | int = "log",
+    progress: bool = False,
     **declarations: Any,
 ) -> Run:
     """Let `learner` play an environment and learn from it.
@@ -38,10 +42,11 @@ def learn_env(
     Args:
         env: a `BlackBox`, or an environment with the declarations of one. Horizon, senses and ranges are the
             learner's where they are not declared.
-        learner: made with ``**env_interface(env, …)``; goes on from where it is, and is changed.
+        learner: made with ``**env_interface(env, …)``, or a durable one; goes on from where it is, and is changed.
         episodes: how many; by default what remains of the learner's T.
         seed: of the first reset and of the actions. A learner that goes on draws new luck.
         record: "log" (32 episodes a decade), "all", or every k-th episode.
+        progress: show a line on standard error.
         **declarations: of a `BlackBox`, where `env` is none.
 
     The run's `values` and `constraint_values` are the sums of the recorded episodes themselves, not
@@ -49,50 +54,109 @@ def learn_env(
     each episode's own threshold signals ask for (the known thresholds, where the learner knows them) and its
     constraint signals lack; a step without a sample counts as the episode's other steps do.
 
+    An environment that fails, or shows what cannot be, is an `InvalidEpisode` that names the episode, the step and what
+    it was asked for. It leaves the learner after its last whole episode, as a KeyboardInterrupt does; the error's `run`
+    holds the run so far, and the same call goes on.
+
     """
-    if not isinstance(learner, Learner):
+    plain = learner.learner if isinstance(learner, DurableLearner) else learner
+    if not isinstance(plain, Learner):
         raise InvalidOption(f"learn_env takes a learner, got {type(learner).__name__}.")
-    box = _fitting(env, learner, declarations)
-    total = check_episodes(learner, episodes)
-    f, first = learner.interface, learner.episode
-    seed = as_count("seed", seed, least=0, error=InvalidOption)
-    luck = seed if first == 1 else _another(seed, first)
-    rng = streams(luck).actions
-    wanted = grid(record, first, first + total - 1)
-    rows: list[tuple[Any, ...]] = []
-    weak, strong = np.zeros(f.m), np.zeros(f.m)
-    started = time.perf_counter()
-    for t in range(first, first + total):
-        before = learner.multipliers, learner.thresholds, *learner.threshold_bounds
-        played = box.play(learner.policy, rng.random(f.H), luck if t == first else None)
-        learner.observe(played)
+    box = _fitting(env, plain, declarations)
+    training = EnvTraining(box, plain, learner.observe, episodes, seed, record)
+    return carry_on(training, progress)
+
+
+class EnvTraining:
+    """A run in the making: episodes played in the box, one by one, and observed.
+
+    `observe` is the learner's, or that of the durable one around it.
+    """
+
+    def __init__(
+        self,
+        box: BlackBox,
+        learner: Learner,
+        observe: Callable[[Episode], None],
+        episodes: int | None,
+        seed: int,
+        record: str | int,
+    ) -> None:
+        total, first = check_episodes(learner, episodes), learner.episode
+        self.box, self.learner, self.observe = box, learner, observe
+        self.seed = as_count("seed", seed, least=0, error=InvalidOption)
+        self.luck: int | None = self.seed if first == 1 else _another(self.seed, first)
+        self.rng = streams(self.luck).actions
+        self.last = first + total - 1
+        self.seconds = 0.0
+        self.wanted = grid(record, first, self.last)
+        self.rows: list[Float] = []  # of recorded episodes, [1+7m] each: see `result`
+        self.sums = np.zeros((2, learner.interface.m))  # of shortfalls, weak and strong
+
+    @property
+    def remaining(self) -> int:
+        """How many episodes are still to be played."""
+        return self.last - self.learner.episode + 1
+
+    def advance(self) -> int:
+        """Play for about `CHUNK_SECONDS`; returns how many episodes."""
+        began, before = time.perf_counter(), self.seconds
+        first = self.learner.episode
+        while self.remaining and self.seconds - before < CHUNK_SECONDS:
+            self.episode()
+            self.seconds = before + time.perf_counter() - began
+        return self.learner.episode - first
+
+    def episode(self) -> None:
+        """Play an episode and learn from it; where it cannot be, nothing has happened."""
+        learner, t = self.learner, self.learner.episode
+        luck = self.rng.random(learner.interface.H)
+        try:
+            played = self.box.play(learner.policy, luck, self.luck)
+            wanted = t == self.wanted[len(self.rows)]
+            row = self._row(played) if wanted else None
+            self.observe(played)
+        except InvalidEpisode as problem:
+            raise InvalidEpisode(f"episode {t}, {problem}") from problem.__cause__
+        self.luck = None  # the environment goes on with the luck that it has
         lacking = _shortfall(played, learner)
-        weak, strong = weak + lacking, strong + lacking.clip(0.0)
-        if t == wanted[len(rows)]:
-            rows.append(
-                (played.rewards.sum(), played.constraints.sum(axis=0), *before, weak, strong)
-            )
-    values, constraints, multipliers, thresholds, lower, upper, weak, strong = (
-        frozen(np.array(column)) for column in zip(*rows, strict=True)
-    )
-    return Run(
-        episodes=frozen(wanted),
-        values=values,
-        constraint_values=constraints,
-        multipliers=multipliers,
-        thresholds=thresholds,
-        threshold_bounds=(lower, upper),
-        regret=None,  # type: ignore[arg-type]  # what only the truth could tell
-        strong_regret=None,  # type: ignore[arg-type]
-        violations=weak,
-        strong_violations=strong,
-        policy=learner.policy,
-        learner=learner,
-        optimum=float("nan"),
-        seed=seed,
-        track="realised",
-        seconds=time.perf_counter() - started,
-    )
+        self.sums[0] += lacking
+        self.sums[1] += np.maximum(lacking, 0.0)
+        if row is not None:
+            self.rows.append(np.concatenate([row, self.sums.ravel()]))
+
+    def _row(self, played: Episode) -> Float:
+        """What there is to record of an episode before it is learned from."""
+        learner = self.learner
+        sums = played.rewards.sum(keepdims=True), played.constraints.sum(axis=0)
+        beliefs = learner.multipliers, learner.thresholds, *learner.threshold_bounds
+        return np.concatenate([*sums, *beliefs])
+
+    def result(self) -> Run:
+        """The run so far; what only the truth could tell is missing."""
+        m, n = self.learner.interface.m, len(self.rows)
+        table = np.reshape(self.rows, (n, 1 + 7 * m))
+        constraints, multipliers, thresholds, lower, upper, weak, strong = (
+            frozen(part.copy()) for part in np.moveaxis(table[:, 1:].reshape(n, 7, m), 1, 0)
+        )
+        return Run(
+            episodes=frozen(self.wanted[:n].copy()),
+            values=frozen(table[:, 0].copy()),
+            constraint_values=constraints,
+            multipliers=multipliers,
+            thresholds=thresholds,
+            threshold_bounds=(lower, upper),
+            regret=None,
+            strong_regret=None,
+            violations=weak,
+            strong_violations=strong,
+            policy=self.learner.policy,
+            learner=self.learner,
+            optimum=float("nan"),
+            seed=self.seed,
+            track="realised",
+            seconds=self.seconds,
+        )
 
 
 def _fitting(env: Any, learner: Learner, declarations: dict[str, Any]) -> BlackBox:
@@ -135,9 +199,11 @@ def _shortfall(played: Episode, learner: Learner) -> Float:
     """What the constraint signals of an episode lack ``[m]``, in the user's units; positive is unsafe."""
     units, H = learner.interface.units, learner.interface.H
     if learner.options.thresholds is None:
-        sampled = played.thresholds[~np.isnan(played.thresholds[:, 0])]
-        asked = H * sampled.mean(axis=0) if len(sampled) else np.full(len(units.senses), np.nan)
+        sampled = ~np.isnan(played.thresholds[:, 0])
+        n = int(np.count_nonzero(sampled))
+        asked = played.thresholds[sampled].sum(axis=0) * (H / n if n else math.nan)
     else:
         asked = learner.thresholds
-    lacking: Float = (asked - played.constraints.sum(axis=0)) * np.sign(units.constraints.scale)
+    counted = played.constraints.sum(axis=0)
+    lacking: Float = np.where(units.constraints.scale > 0.0, asked - counted, counted - asked)
     return lacking

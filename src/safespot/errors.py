@@ -27,6 +27,10 @@ class InvalidFile(SafespotError, ValueError):
     """A file that is not ours, is damaged, or was written by a newer version."""
 
 
+class InUse(SafespotError, RuntimeError):
+    """Another process has it open; the message says which."""
+
+
 class UnknownName(SafespotError, KeyError):
     """A problem or learner that does not exist."""
 

@@ -15,7 +15,7 @@ Only counts and sums are stored; what follows from them is derived elsewhere.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,8 @@ from .errors import InvalidFile
 
 DENSE = 2**22  # entries of [H,S,S*A] up to which successors are counted in a dense block
 GROWTH = 1.25  # how much the pool of these lists grows
+MOST = 2**53  # episodes, at most, so that counts are exact as doubles too
+ROUNDING = 1e-3  # how far rounding may take the sums of a window in a file
 FIRST_ROOM = 4  # transitions a state has room for when it is first met; doubled when full
 
 
@@ -155,12 +157,20 @@ def check_statistics(fresh: Statistics, loaded: Statistics) -> Statistics:
             raise InvalidFile(f"the array '{name}' has another shape or type than the learner")
     S = loaded.known.shape[1]
     A = loaded.n.shape[1] // S
+    finished, visits = loaded.starts.sum(), loaded.n.reshape(*loaded.known.shape, A)
+    met = np.argsort(
+        ~loaded.known, axis=1, kind="stable"
+    )  # those that are known, ascending, come first
     ends = pool.where + pool.room
     if not (
-        (loaded.n >= 0).all()
-        and (loaded.starts >= 0).all()
+        ((loaded.starts >= 0) & (loaded.starts <= MOST)).all()
+        and ((loaded.n >= 0) & (loaded.n <= finished)).all()
+        and (loaded.n.sum(axis=1) == finished).all()
+        and ((loaded.sums >= 0.0) & (loaded.sums <= loaded.n)).all()
+        and (loaded.known == visits.any(axis=2)).all()
         and (loaded.how_many == loaded.known.sum(axis=1)).all()
         and ((loaded.met >= 0) & (loaded.met < S)).all()
+        and ((loaded.met == met) | (np.arange(S) >= loaded.how_many[:, None])).all()
         and pool.actions.shape == pool.states.shape == pool.counts.shape == (len(pool.states),)
         and ((pool.actions >= 0) & (pool.actions < A)).all()
         and ((pool.states >= 0) & (pool.states < S)).all()
@@ -168,11 +178,23 @@ def check_statistics(fresh: Statistics, loaded: Statistics) -> Statistics:
         and (pool.where >= 0).all()
         and ((pool.length >= 0) & (pool.length <= pool.room) & (pool.room <= S * A)).all()
         and (ends <= pool.used[0]).all()
-        and np.isfinite(loaded.sums).all()
-        and np.isfinite(pool.counts).all()
+        and (_successor_counts(pool, loaded.n.shape, A) == loaded.n).all()
     ):
         raise InvalidFile("the visit statistics contradict each other")
     return loaded
+
+
+def _successor_counts(pool: Successors, shape: tuple[int, ...], A: int) -> Float:
+    """``[H, S*A]``: how many successors of each pair were counted; -1 where some count is none."""
+    if pool.dense.shape[0] > 0:
+        return np.where((pool.dense >= 0.0).all(axis=1), pool.dense.sum(axis=1), -1.0)
+    length = pool.length.reshape(-1)
+    row = np.repeat(np.arange(length.size), length)
+    first = np.repeat(pool.where.reshape(-1), length)
+    entry = first + np.arange(row.size) - np.repeat(np.cumsum(length) - length, length)
+    counts = np.where(pool.counts[entry] >= 0.0, pool.counts[entry], np.nan)
+    sums: Any = np.bincount(row * A + pool.actions[entry], counts, math.prod(shape))
+    return np.reshape(sums, shape)
 
 
 def check_window(fresh: Window, loaded: Window) -> Window:
@@ -185,19 +207,37 @@ def check_window(fresh: Window, loaded: Window) -> Window:
             raise InvalidFile(f"the array '{name}' has another shape or type than the learner")
     capacity, (finished, length, oldest) = len(loaded.pairs), loaded.span
     pairs = loaded.n.shape[1]
+    gamma = fresh.gamma[0]
     ring = 0 <= length <= capacity and 0 <= oldest < capacity
     if not (
-        loaded.gamma[0] == fresh.gamma[0]
-        and (loaded.n >= 0).all()
+        loaded.gamma[0] == gamma
+        and 0 <= finished <= MOST
+        and length == min(finished, finished if gamma == 1.0 else max(1, int(gamma * finished)))
+        and ((loaded.n >= 0) & (loaded.n <= length)).all()
+        and (loaded.n.sum(axis=1) <= length).all()
         and len(loaded.samples) == capacity
         and (capacity > 0) == (len(fresh.pairs) > 0)
         and ((loaded.pairs >= 0) & (loaded.pairs < pairs)).all()
-        and finished >= length >= 0
         and (ring or (capacity == 0 and oldest == 0))
-        and np.isfinite(loaded.sums).all()
+        and not ((loaded.samples < 0.0) | (loaded.samples > 1.0)).any()
+        and (np.abs(loaded.carries) <= ROUNDING).all()
+        and ((loaded.sums >= -ROUNDING) & (loaded.sums <= loaded.n + ROUNDING)).all()
+        and (_sample_counts(loaded) == loaded.n).all()
     ):
         raise InvalidFile("the window contradicts itself")
     return loaded
+
+
+def _sample_counts(window: Window) -> Int:
+    """``[H, pairs]``: how many samples of each pair the history holds; where there is none, what is counted."""
+    capacity, (_, length, oldest) = len(window.pairs), window.span
+    if capacity == 0:
+        return window.n
+    held = (oldest + np.arange(length)) % capacity
+    H, pairs = window.n.shape
+    place = np.arange(H) * pairs + window.pairs[held]  # [length, H]
+    sampled = place[~np.isnan(window.samples[held, :, 0])]
+    return np.bincount(sampled, minlength=H * pairs).reshape(H, pairs)
 
 
 @inner

@@ -64,7 +64,14 @@ def read_arrays(path: str | Path, kind: str) -> tuple[dict[str, NDArray], dict[s
         header = json.loads(whole["__metadata__"]["safespot"])
         expected = header.pop("blake2b")
         found, version, about = header["kind"], header["version"], header["about"]
-    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError) as problem:
+    except (
+        SafetensorError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ) as problem:
         raise InvalidFile(
             f"{path} is not a safespot file or is damaged ({type(problem).__name__}: {problem}). "
             "Restore it from a copy."
@@ -99,12 +106,32 @@ class Disk:
 
     def fill(self, file: BinaryIO, data: bytes) -> None:
         """Hand `data` to the operating system."""
-        file.write(data)
+        left = memoryview(data)
+        while left:  # a file without a buffer may take less than it is given
+            left = left[file.write(left) :]
         file.flush()
 
     def sync(self, descriptor: int) -> None:
         """Have the operating system hand it to the disk."""
         os.fsync(descriptor)
+
+    def put(self, file: BinaryIO, place: int, data: bytes) -> None:
+        """Write over what a file holds at `place`, synced; its length stays.
+
+        The file system's own books then stay as they are, so that there is less to sync.
+        """
+        file.seek(place)
+        self.fill(file, data)
+        self.sync_data(file.fileno())
+
+    def sync_data(self, descriptor: int) -> None:
+        """Have the content of a file, but not its times, on the disk."""
+        os.fdatasync(descriptor)
+
+    def make_folder(self, path: Path) -> None:
+        """A new folder, its name on the disk."""
+        path.mkdir()
+        self.sync_folder(path.parent)
 
     def rename(self, source: Path, target: Path) -> None:
         """Give a file its name, in place of what had it."""

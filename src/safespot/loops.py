@@ -71,16 +71,41 @@ def learn_chunk(
     for n in range(first, last):
         if not has_room(statistics, window):
             return n
-        stale = not watch(
-            truth, progress[n], optima[n], every, stale,
-            state.finished, policy, state.lam, state.lower, state.upper, played, tracker, record,
+        stale = learn_episode(
+            truth, luck, progress[n], optima[n], n, every, stale, policy, rates, state, statistics,
+            window, played, tracker, record,
         )  # fmt: skip
-        see(truth, luck, n, state.pi, played)
-        episode = Inside(
-            played.states, played.pairs, played.rewards, played.constraints, played.thresholds
-        )
-        stale |= spot_step(rates, state, statistics, window, episode)
     return last
+
+
+@inner
+def learn_episode(
+    truth: Truth,
+    luck: Noise,
+    progress: float,
+    optimum: float,
+    n: int,
+    every: bool,
+    stale: bool,
+    policy: Float,
+    rates: Rates,
+    state: State,
+    statistics: Statistics,
+    window: Window,
+    played: Played,
+    tracker: Tracker,
+    record: Record,
+) -> bool:
+    """Episode n of `luck`; `stale` as in `watch`, before and after. `policy` is ``state.pi`` as one row."""
+    stale = not watch(
+        truth, progress, optimum, every, stale,
+        state.finished, policy, state.lam, state.lower, state.upper, played, tracker, record,
+    )  # fmt: skip
+    see(truth, luck, n, state.pi, played)
+    episode = Inside(
+        played.states, played.pairs, played.rewards, played.constraints, played.thresholds
+    )
+    return stale | spot_step(rates, state, statistics, window, episode)
 
 
 @lean

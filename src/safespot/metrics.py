@@ -8,8 +8,8 @@ recorded on a grid.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -62,7 +62,8 @@ class Run:
     """What `learn` returns, in the user's terms; every array has one row per recorded episode.
 
     Regret and violation are cumulative up to and including the episode. `track` says whether every episode was
-    evaluated ("every") or only the recorded ones, with the trapezoidal rule between them ("grid").
+    evaluated ("every") or only the recorded ones, with the trapezoidal rule between them ("grid"). `audit` has the
+    columns of `safespot.audit` where it was "audit".
     """
 
     episodes: Int  # [.], 1-based
@@ -71,8 +72,8 @@ class Run:
     multipliers: Float  # [., m]
     thresholds: Float  # [., m]: in use
     threshold_bounds: tuple[Float, Float]  # lower, upper [., m]
-    regret: Float  # [.]
-    strong_regret: Float  # [.]
+    regret: Any  # [.]: floats; None where the optimum is unknown (`learn_env`)
+    strong_regret: Any  # likewise
     violations: Float  # [., m]
     strong_violations: Float  # [., m]
     policy: Policy  # [H, S, A]: for the coming episode
@@ -81,6 +82,7 @@ class Run:
     seed: int
     track: str
     seconds: float
+    audit: dict[str, Float] = field(default_factory=dict)  # column -> [.], inside units
 
     @property
     def violation(self) -> Float:

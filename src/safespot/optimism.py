@@ -151,9 +151,15 @@ def refresh_all(
 
 
 @inner
+def threshold_deviation(radii: Radii, n: float) -> float:
+    """``sqrt(4 ln(m S A H T / delta) / n)``: how far Theorem 1 lets a mean of n samples be from the truth."""
+    return math.sqrt(4.0 * radii.L_r / n)
+
+
+@inner
 def threshold_radius(radii: Radii, n: float) -> float:
     """``zeta = min(1, k sqrt(4 ln(m S A H T / delta) / n))``: Theorem 1."""
-    return min(1.0, radii.threshold_scale * math.sqrt(4.0 * radii.L_r / n))
+    return min(1.0, radii.threshold_scale * threshold_deviation(radii, n))
 
 
 @inner

@@ -1,17 +1,16 @@
 """The oracle: exact values, the constrained optimum and the Slater policy of a known CMDP.
 
 `solve` has two independent methods that check each other: the linear program over occupancy measures
-(HiGHS), and column generation priced by backward induction, which is far faster on all but tiny models.
+(HiGHS), and column generation priced by backward induction, which is faster at every size.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 
 from .arrays import Float, Int, Policy, frozen
 from .cmdp import CMDP, Model
@@ -21,7 +20,8 @@ from .errors import Infeasible, InvalidModel, InvalidOption, SolverError
 from .products import dot, mix_rows, scale_rows
 from .transitions import as_matrices, block, expect, push
 
-SMALL = 200  # policy entries H*S*A up to which the linear program is as fast as anything
+if TYPE_CHECKING:
+    from scipy import sparse
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,22 +62,20 @@ def evaluate(cmdp: CMDP, policy: ArrayLike) -> Evaluation:
     return Evaluation(_value(cmdp, values), _constraints(cmdp, values))
 
 
-def solve(cmdp: CMDP, method: str | None = None) -> Solution:
+def solve(cmdp: CMDP, method: str = "columns") -> Solution:
     """The policy with the largest value among those that keep every limit.
 
     Args:
         cmdp: the known model.
-        method: "columns" or "lp"; by default the faster one for the model's size.
+        method: "columns", or "lp" for the independent check.
 
     Raises:
         Infeasible: no policy keeps every limit.
 
     """
     cmdp = _as_cmdp(cmdp)
-    if method not in (None, "columns", "lp"):
-        raise InvalidOption(f"method must be 'columns', 'lp' or None, got {method!r}.")
-    if method is None:
-        method = "lp" if cmdp.H * cmdp.S * cmdp.A <= SMALL else "columns"
+    if method not in ("columns", "lp"):
+        raise InvalidOption(f"method must be 'columns' or 'lp', got {method!r}.")
     pricing = _Pricing(cmdp.model)
     if method == "lp":
         occupancy, multipliers = _occupancy_program(cmdp)
@@ -247,6 +245,8 @@ class OccupancyProgram(NamedTuple):
 
 def occupancy_program(cmdp: CMDP) -> OccupancyProgram:
     """The linear program over occupancy measures, ready for any solver."""
+    from scipy import sparse
+
     H, S, A, m, model = cmdp.H, cmdp.S, cmdp.A, cmdp.m, cmdp.model
     P = model.P
     blocks = [sparse.csr_array(rows) for rows in P.dense] if P.dense.size else as_matrices(P, S)

@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from .arrays import Error, Float, Int, as_count, as_floats
+from .arrays import Bool, Error, Float, Int, as_count, as_floats
 from .cmdp import CMDP
-from .errors import InvalidModel
+from .errors import InvalidModel, InvalidOption
 from .signals import Problem, Signals
 
 
@@ -160,6 +160,21 @@ def absorbing_states(
         raise error(f"endings must be an Ending, or a dict of them, got {endings!r}.")
     distinct = list(dict.fromkeys(endings.values()))
     return distinct, {key: states + distinct.index(e) for key, e in endings.items()}.get
+
+
+def mask_with_endings(given: ArrayLike | None, S: int, A: int, absorbing: int) -> Bool | None:
+    """The mask over all states; an absorbing one has the one action 0."""
+    if given is None and absorbing == 0:
+        return None
+    mask = np.ones((S, A), np.bool_) if given is None else np.asarray(given)
+    if mask.dtype != np.bool_ or mask.ndim not in (2, 3) or mask.shape[-2:] != (S, A):
+        raise InvalidOption(
+            f"action_mask has type {mask.dtype} and shape {mask.shape}; expected booleans [S,A] or "
+            f"[H,S,A] with S = {S} and A = {A}."
+        )
+    waiting = np.zeros((*mask.shape[:-2], absorbing, A), np.bool_)
+    waiting[..., 0] = True
+    return np.concatenate([mask, waiting], axis=-2)
 
 
 def _table(env: Any, base: Any) -> list[dict[int, Any]]:

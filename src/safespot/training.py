@@ -15,12 +15,16 @@ from __future__ import annotations
 import sys
 import time
 import warnings
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import as_count, frozen
-from .errors import InvalidOption
+from .audit import COLUMNS, Audit, Yardstick, audit, audit_chunk
+from .audit import settle as settle_audit
+from .audit import yardstick as make_yardstick
+from .errors import InvalidEpisode, InvalidFile, InvalidOption
 from .learners.learner import Learner
 from .learners.spot import Spot
 from .loops import Played, Truth, count_chunk, learn_chunk
@@ -65,7 +69,8 @@ def learn(
         seed: names the luck. Episode t has the same luck whether or not the learner was stopped before it.
         record: "log" (32 episodes a decade), "all", or every k-th episode.
         track: "every" evaluates the policy of every episode exactly; "grid" only the recorded ones, for models so
-            large that evaluation costs more than learning.
+            large that evaluation costs more than learning; "audit" every one, and what the paper's lemmas speak of
+            too (`safespot.audit`).
         progress: show a line on standard error.
 
     A KeyboardInterrupt leaves the learner after a whole episode; the error's `run` holds the run so far.
@@ -76,16 +81,37 @@ def learn(
             f"learn takes a Problem and a learner, got {type(problem).__name__} and "
             f"{type(learner).__name__}."
         )
-    training = Training(problem, learner, episodes, seed, record, track)
+    return carry_on(Training(problem, learner, episodes, seed, record, track), progress)
+
+
+class Trainable(Protocol):
+    """A run in the making, of any kind."""
+
+    learner: Learner
+    seconds: float
+
+    @property
+    def remaining(self) -> int:
+        """How many episodes are still to be played."""
+
+    def advance(self) -> int:
+        """Play some of them."""
+
+    def result(self) -> Run:
+        """The run so far."""
+
+
+def carry_on(training: Trainable, progress: bool) -> Run:
+    """Play what remains; Ctrl-C and an environment that fails leave the run so far in the error's `run`."""
     total = training.remaining
     try:
         while training.remaining:
             training.advance()
             if progress:
                 _show(total - training.remaining, total, training.seconds)
-    except KeyboardInterrupt as interrupt:
-        learner.settle()
-        interrupt.run = training.result()  # type: ignore[attr-defined]
+    except (KeyboardInterrupt, InvalidEpisode) as stop:
+        training.learner.settle()
+        stop.run = training.result()  # type: ignore[union-attr]
         raise
     finally:
         if progress:
@@ -108,10 +134,11 @@ class Training:
         record: str | int = "log",
         track: str = "every",
         optima: Optima | None = None,
+        yardstick: Yardstick | None = None,
     ) -> None:
         total = check_episodes(learner, episodes)
-        if track not in ("every", "grid"):
-            raise InvalidOption(f"track must be 'every' or 'grid', got {track!r}.")
+        if track not in ("every", "grid", "audit"):
+            raise InvalidOption(f"track must be 'every', 'grid' or 'audit', got {track!r}.")
         _check_fit(problem, learner)
         cmdp = problem.cmdp
         H, m, units = cmdp.H, cmdp.m, cmdp.units
@@ -138,6 +165,10 @@ class Training:
             alpha=np.zeros((m, H)),
         )
         self.tracker = empty_tracker(cmdp.S, cmdp.A, m, learner.episode - 1)
+        self.audit: Audit | None = None
+        if track == "audit":
+            found = make_yardstick(cmdp) if yardstick is None else yardstick
+            self.audit = audit(cmdp, learner, len(self.record.episodes), found)
         self.most = max(1, NOISE_NUMBERS // (1 + H * (3 + 2 * m)))
         self.size = min(16, self.most)
         self.luck = empty_noise(problem, min(self.most, total))
@@ -168,14 +199,17 @@ class Training:
         if drift is not None:
             progress[:] = [drift.progress(first + j) for j in range(n)]
         optima = self.optima(np.arange(first, first + n))
-        play_on = learn_chunk if isinstance(learner, Spot) else count_chunk
+        play_on: Any = learn_chunk if isinstance(learner, Spot) else count_chunk
+        watched: tuple[Audit, ...] = ()
+        if self.audit is not None:
+            play_on, watched = audit_chunk, (self.audit,)
         done = 0
         while done < n:
             learner.make_room()
             done = play_on(
-                self.truth, self.luck, progress, optima, done, n, self.track == "every",
+                self.truth, self.luck, progress, optima, done, n, self.track != "grid",
                 learner.rates, learner.state, learner.statistics, learner.window,
-                self.played, self.tracker, self.record,
+                self.played, self.tracker, self.record, *watched,
             )  # fmt: skip
             learner.settle()
 
@@ -188,6 +222,8 @@ class Training:
             "record": {name: getattr(self.record, name)[:rows] for name in RECORDED},
             "clock": {"streams": stream_states(self.streams), "seconds": np.array(self.seconds)},
         }
+        if self.audit is not None:
+            parts["audit"] = {"totals": self.audit.totals, "rows": self.audit.rows[:rows]}
         return {
             f"{part}.{k}": array for part, arrays in parts.items() for k, array in arrays.items()
         }
@@ -200,13 +236,20 @@ class Training:
             parts.setdefault(part, {})[field] = array
         self.learner.restore(parts["learner"])
         for name in ACCUMULATED:
-            getattr(self.tracker, name)[:] = parts["tracker"][name]
+            _put(getattr(self.tracker, name), parts["tracker"][name])
+        written = len(parts["record"]["values"])
         for name in RECORDED:
-            rows = parts["record"][name]
-            getattr(self.record, name)[: len(rows)] = rows
-            self.record.written[0] = len(rows)
-        set_stream_states(self.streams, parts["clock"]["streams"])
-        self.seconds = float(parts["clock"]["seconds"])
+            _put(getattr(self.record, name)[:written], parts["record"][name])
+        self.record.written[0] = written
+        if self.audit is not None:
+            _put(self.audit.totals, parts["audit"]["totals"])
+            _put(self.audit.rows[:written], parts["audit"]["rows"])
+            settle_audit(self.audit, self.learner)
+        states, seconds = stream_states(self.streams), np.array(self.seconds)
+        _put(states, parts["clock"]["streams"])
+        _put(seconds, parts["clock"]["seconds"])
+        set_stream_states(self.streams, states)
+        self.seconds = float(seconds)
 
     def result(self) -> Run:
         """The run so far, in the user's terms."""
@@ -236,7 +279,17 @@ class Training:
             seed=self.seed,
             track=self.track,
             seconds=self.seconds,
+            audit={}
+            if self.audit is None
+            else dict(zip(COLUMNS, self.audit.rows[:rows].T, strict=True)),
         )
+
+
+def _put(there: NDArray, array: NDArray) -> None:
+    """Copy from a file, where NumPy alone would also spread one entry over many."""
+    if (there.shape, there.dtype) != (array.shape, array.dtype):
+        raise InvalidFile("arrays have another shape or type than the run's")
+    there[...] = array
 
 
 def check_episodes(learner: Learner, episodes: int | None) -> int:

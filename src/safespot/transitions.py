@@ -6,12 +6,12 @@ Rows are kept either as a dense block or as compressed sparse rows; the other ki
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from .arrays import SUM_TOLERANCE, Bool, Float, as_floats, first, frozen, place
 from .compilation import inner, kernel
@@ -29,9 +29,9 @@ class Transitions(NamedTuple):
 
 def as_transitions(value: Any) -> tuple[Transitions, int | None, tuple[int, int]]:
     """What the user gave as (rows, H or None when time-homogeneous, (S*A, S))."""
-    if sparse.issparse(value):
+    if _is_sparse(value):
         return _from_sparse([value], None)
-    if isinstance(value, Sequence) and value and all(sparse.issparse(v) for v in value):
+    if isinstance(value, Sequence) and value and all(_is_sparse(v) for v in value):
         same = all(matrix is value[0] for matrix in value)
         return _from_sparse(list(value[:1] if same else value), len(value))
     dense = as_floats("transitions", value)
@@ -51,9 +51,20 @@ def as_transitions(value: Any) -> tuple[Transitions, int | None, tuple[int, int]
     )
 
 
+def _is_sparse(value: Any) -> bool:
+    """Whether it is one of SciPy's sparse matrices: where there are any, the module has been imported.
+
+    Importing it for nothing would delay every process by as much as NumPy does.
+    """
+    sparse = sys.modules.get("scipy.sparse")
+    return sparse is not None and bool(sparse.issparse(value))
+
+
 def _from_sparse(
     matrices: list[Any], steps: int | None
 ) -> tuple[Transitions, int | None, tuple[int, int]]:
+    from scipy import sparse
+
     rows, S = matrices[0].shape if matrices[0].ndim == 2 else (0, 0)
     if S == 0 or rows == 0 or rows % S:
         raise InvalidModel(
@@ -71,6 +82,7 @@ def _from_sparse(
         try:
             # Before SciPy follows indices out of bounds.
             if hasattr(matrix, "check_format"):
+                _check_pointers(matrix.indptr)
                 matrix.check_format(full_check=True)
             elif matrix.format == "coo":
                 for axis, size in zip((matrix.row, matrix.col), matrix.shape, strict=True):
@@ -106,10 +118,19 @@ def _from_sparse(
     )
 
 
+def _check_pointers(starts: NDArray) -> None:
+    """Raise unless rows begin in order; SciPy looks at differences, which wrap around."""
+    if starts.dtype.kind not in "iu" or (starts[1:] < starts[:-1]).any():
+        raise ValueError("rows do not begin one after the other")
+
+
 def as_matrices(P: Transitions, S: int) -> list[Any]:
     """The K sparse matrices ``[S*A, S]`` that `as_transitions` takes, without a copy."""
+    from scipy import sparse
+
     matrices = []
     for starts in P.starts:
+        _check_pointers(starts)
         entries = slice(starts[0], starts[-1])
         parts = P.probabilities[entries], P.successors[entries], starts - starts[0]
         matrices.append(sparse.csr_array(parts, shape=(len(starts) - 1, S), copy=False))

@@ -8,7 +8,6 @@ offset high and scale low - high, so that a small cost is a large inside value.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ import numpy as np
 from .arrays import Error, Float, as_floats, check_range, frozen
 from .errors import InvalidModel
 
+LARGEST = 1e100  # end of a range, so that no sum over an episode overflows
 Sense = str  # ">=" | "<="
 Range = tuple[float, float]
 
@@ -154,6 +154,8 @@ def check_means(
 def _range(name: str, value: Sequence[float] | Float, error: Error) -> Range:
     array = as_floats(name, value, error=error)
     low, high = array.tolist() if array.shape == (2,) else (0.0, 0.0)
-    if not low < high or high - low == math.inf:  # Python's floats overflow without a warning
-        raise error(f"{name} must be (low, high) with low < high, got {value!r}.")
+    if not low < high or max(-low, high) > LARGEST:
+        raise error(
+            f"{name} must be (low, high) with low < high, neither beyond {LARGEST:g}, got {value!r}."
+        )
     return low, high

@@ -55,10 +55,14 @@ class Checkpoint:
             except InvalidFile as problem:
                 notes.append(str(problem))
                 continue
+            finished = about.get("finished")
             if about.get("run") != self.run or about.get("versions") != versions():
                 notes.append(f"{path} was written by other versions: not used.")
                 continue
-            whole.append((about["finished"], generation, arrays))
+            if not isinstance(finished, int):
+                notes.append(f"{path} does not say how far it is: not used.")
+                continue
+            whole.append((finished, generation, arrays))
         for finished, generation, arrays in sorted(whole, key=lambda one: one[:2], reverse=True):
             self.next = 1 - generation  # never over the one that is in use
             yield arrays, finished

@@ -31,10 +31,11 @@ from pydantic import (
     model_validator,
 )
 
-from ..errors import InvalidOption
+from ..errors import InvalidFile, InvalidOption
 
 TYPES = ("int", "constrained-int", "float", "str", "one", "several")
 FORMAT = 1  # of the content that a run's id is made from
+FILE = "file"  # the problem that is in a file of one's own, `path`
 
 
 def _plain(value: Any) -> Any:
@@ -105,7 +106,7 @@ class ProblemGrid(BaseModel):
 
 
 class ProblemSpec(_Record):
-    """A ready problem, its options, how it is observed, and what is varied."""
+    """A ready problem (or "file": the one in the file `path`), its options, how it is observed, what is varied."""
 
     name: Name
     options: Options = {}
@@ -115,6 +116,8 @@ class ProblemSpec(_Record):
     def settings(self) -> Iterator[tuple[str, Options, SignalsSpec]]:
         """Name, options and signals of every problem of the grid."""
         for options in _combinations(self.options, self.grid.model_extra or {}):
+            if self.name == FILE:
+                options = _pinned(options)
             for signals in self.grid.signals or [self.signals]:
                 yield self.name, options, signals
 
@@ -163,8 +166,12 @@ class RunSpec:
 
     @cached_property
     def id(self) -> str:
-        """A readable name and a hash of the content."""
-        text = _text(_canonical(self.content))
+        """A readable name and a hash of the content; a file is told by its checksum, wherever it is."""
+        content = self.content
+        if self.problem == FILE:
+            options = {k: v for k, v in self.problem_options.items() if k != "path"}
+            content = {**content, "problem_options": options}
+        text = _text(_canonical(content))
         digest = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
         return f"{self.problem}-{self.learner}-{self.episodes}-seed{self.seed}-{digest}"
 
@@ -187,7 +194,7 @@ class Spec(_Record):
     problem: Problems
     learners: Annotated[list[LearnerSpec], Field(min_length=1)]
     record: Literal["log", "all"] | Count = "log"
-    track: Literal["every", "grid"] = "every"
+    track: Literal["every", "grid", "audit"] = "every"
 
     def runs(self) -> list[RunSpec]:
         """Every run once, seeds innermost."""
@@ -225,7 +232,7 @@ def read_spec(path: str | Path) -> Spec:
         content = tomllib.loads(text)
     except OSError as problem:
         raise InvalidOption(f"cannot read {path}: {problem.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise InvalidOption(f"{path} is not TOML: {problem}.") from None
     return as_spec(content, str(path))
 
@@ -253,6 +260,23 @@ def _complaints(problem: ValidationError) -> str:
 
 def _names_a_type(part: str | int) -> bool:
     return isinstance(part, str) and ("[" in part or part in TYPES)
+
+
+def _pinned(options: Options) -> Options:
+    """The options of a file with its checksum."""
+    path = options.get("path")
+    if not isinstance(path, str):
+        raise InvalidOption(f"the problem {FILE!r} needs the option path, got {path!r}.")
+    return {"checksum": file_checksum(path), **options}
+
+
+def file_checksum(path: str) -> str:
+    """BLAKE2b over a file."""
+    try:
+        with Path(path).open("rb") as file:
+            return hashlib.file_digest(file, "blake2b").hexdigest()[:32]
+    except OSError as problem:
+        raise InvalidFile(f"cannot read {path}: {problem.strerror}.") from None
 
 
 def _combinations(options: Options, grid: Mapping[str, list[Any]]) -> Iterator[Options]:

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .. import files
 from ..arrays import Policy
 from ..errors import InvalidFile, MissingPackage, SafespotError, UnknownName
@@ -110,6 +112,29 @@ class Store:
         self.about(run)
         path = self._file(run, "safetensors")
         return files.read_arrays(path, "policy")[0]["policy"] if path.exists() else None
+
+    def columns(self, runs: Sequence[str]) -> dict[str, Columns]:
+        """The results of some finished runs, run -> column -> values; NaN where a run does not have a column."""
+        import duckdb
+
+        if not runs:
+            return {}
+        files = [str(self._file(run, "parquet")) for run in runs]
+        try:
+            found = duckdb.execute(
+                "from read_parquet($files, union_by_name = true) order by run, episode",
+                {"files": files},
+            ).fetchnumpy()
+        except duckdb.Error as problem:
+            raise InvalidFile(f"{self.path} has no such results: {problem}") from None
+        names = np.asarray(found.pop("run"), dtype=str)
+        filled = {k: np.ma.filled(np.ma.asarray(v, np.float64), np.nan) for k, v in found.items()}
+        starts = np.flatnonzero(np.r_[True, names[1:] != names[:-1]])
+        ends = np.r_[starts[1:], len(names)]
+        return {
+            str(names[a]): {k: v[a:b] for k, v in filled.items()}
+            for a, b in zip(starts, ends, strict=True)
+        }
 
     def query(self, sql: str, parameters: Sequence[Any] | None = None) -> duckdb.DuckDBPyRelation:
         """DuckDB's answer to a question about the views `results` and `runs`.

@@ -17,7 +17,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -54,7 +54,7 @@ class Swept:
 
 
 def sweep(
-    spec: Spec | Mapping[str, Any] | str | Path,
+    spec: Spec | Mapping[str, Any] | str | Path | Sequence[RunSpec],
     out: str | Path,
     engine: str = "local",
     workers: int | None = None,
@@ -64,7 +64,7 @@ def sweep(
     """Do all runs of a sweep that are not in the store yet.
 
     Args:
-        spec: a TOML file, or its content.
+        spec: a TOML file, or its content, or the runs themselves.
         out: the folder of the store; it is made where it does not exist.
         engine: "local" (processes of this machine) or "dask".
         workers: how many; as many as there are processors by default.
@@ -86,7 +86,7 @@ def sweep(
         raise InvalidOption("scheduler= needs engine='dask'.")
     if workers is not None:
         workers = as_count("workers", workers, least=1, error=InvalidOption)
-    runs = _as_spec(spec).runs()
+    runs = _as_runs(spec)
     store = Store.create(out)
     store.tidy()
     done = store.finished()
@@ -259,10 +259,14 @@ class _Sweeping:
         self.shown.ended(run, self.episodes[run])
 
 
-def _as_spec(spec: Spec | Mapping[str, Any] | str | Path) -> Spec:
+def _as_runs(spec: Spec | Mapping[str, Any] | str | Path | Sequence[RunSpec]) -> list[RunSpec]:
     if isinstance(spec, Spec):
-        return spec
-    return as_spec(spec) if isinstance(spec, Mapping) else read_spec(spec)
+        return spec.runs()
+    if isinstance(spec, Mapping):
+        return as_spec(spec).runs()
+    if isinstance(spec, (str, Path)):
+        return read_spec(spec).runs()
+    return list({run.id: run for run in spec}.values())
 
 
 def _check(runs: Iterable[RunSpec]) -> None:
@@ -284,7 +288,7 @@ def _check(runs: Iterable[RunSpec]) -> None:
 
 def _warm(runs: Iterable[RunSpec], shown: Progress) -> None:
     """Compile what the runs need, once, before every worker would."""
-    kinds = {(run.problem, run.learner): run for run in runs}
+    kinds = {(run.problem, run.learner, run.track): run for run in runs}
     patience = threading.Timer(
         PATIENCE_SECONDS, shown.note, ["compiling; this takes half a minute, once"]
     )

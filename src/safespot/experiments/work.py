@@ -21,16 +21,18 @@ from pathlib import Path
 from typing import Any
 
 from .. import learners, problems
+from ..audit import Yardstick, yardstick
 from ..certificate import certify
 from ..errors import InvalidFile, SafespotError
 from ..learners import Learner
 from ..metrics import Optima
 from ..oracle import Slater, Solution, slater, solve
+from ..reading import read_cmdp
 from ..signals import Bernoulli, Beta, Deterministic, Drift, Gaussian, Law, Problem
 from ..training import Training
 from .checkpoints import Checkpoint, versions
 from .parquet import columns
-from .spec import LawSpec, RunSpec, SignalsSpec
+from .spec import FILE, LawSpec, RunSpec, SignalsSpec, file_checksum
 from .store import POLICY_ENTRIES, Outcome
 
 CHECKPOINT_SECONDS = 20.0
@@ -143,7 +145,7 @@ def begin(run: RunSpec, checkpoint: Checkpoint | None) -> tuple[Training, list[s
         training = fresh(run)
         try:
             training.restore(arrays)
-        except (SafespotError, KeyError, ValueError, TypeError) as problem:
+        except (SafespotError, KeyError, ValueError, TypeError, OverflowError) as problem:
             notes.append(f"a checkpoint of {run.id} cannot be gone on from: {problem}")
             continue
         return training, notes
@@ -161,6 +163,7 @@ def fresh(run: RunSpec) -> Training:
         run.record,
         run.track,
         setting.optima,
+        setting.yardstick if run.track == "audit" else None,
     )
 
 
@@ -212,6 +215,11 @@ class Setting:
         return Optima(self.problem)
 
     @functools.cached_property
+    def yardstick(self) -> Yardstick:
+        """What audits compare with."""
+        return yardstick(self.problem.cmdp)
+
+    @functools.cached_property
     def slater(self) -> Slater:
         """The safest policy, its margins, and the bound of the multipliers that it gives (D4)."""
         return slater(self.problem.cmdp)
@@ -226,7 +234,7 @@ class Setting:
 def read_setting(setting: str) -> Setting:
     """The problem of some runs, made once in a process."""
     content = json.loads(setting)
-    problem = problems.make(content["problem"], **content["problem_options"])
+    problem = make_problem(content["problem"], content["problem_options"])
     given = SignalsSpec.model_validate(content["signals"])
     laws = {
         name: _law(law)
@@ -237,6 +245,16 @@ def read_setting(setting: str) -> Setting:
     if given.drift is not None:
         drift = Drift(given.drift.thresholds, given.drift.first, given.drift.last)
     return Setting(Problem(problem.cmdp, replace(problem.signals, drift=drift, **laws)))
+
+
+def make_problem(name: str, options: dict[str, Any]) -> Problem:
+    """A ready problem, or the one in a file, which must be the file that was named."""
+    if name != FILE:
+        return problems.make(name, **options)
+    others = {k: v for k, v in options.items() if k not in ("path", "checksum")}
+    if file_checksum(options["path"]) != options["checksum"]:
+        raise InvalidFile(f"{options['path']} has changed; these runs are of another content.")
+    return Problem(read_cmdp(options["path"], **others))
 
 
 def _law(given: LawSpec) -> Law:

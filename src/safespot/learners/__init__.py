@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
-from ..errors import InvalidOption, UnknownName
+from ..errors import InvalidFile, InvalidOption, UnknownName
+from ..files import read_arrays
 from .dope import DOPE
 from .fixed import Fixed, Uniform
 from .learner import Learner
@@ -34,6 +36,7 @@ __all__ = [
     "Spot",
     "SpotOptions",
     "Uniform",
+    "load",
     "make",
     "names",
     "options",
@@ -67,6 +70,15 @@ def make(
         return learner(**interface, episodes=episodes, **options)
     except TypeError as problem:
         raise InvalidOption(f"learner {name!r}: {problem}.") from None
+
+
+def load(path: str | Path) -> Learner:
+    """The learner in a file, whichever it is; a damaged file is an `InvalidFile`."""
+    _, about = read_arrays(path, "learner")
+    name = about.get("learner")
+    if not isinstance(name, str) or name not in _LEARNERS:
+        raise InvalidFile(f"{path} holds a learner {name!r}; there are {', '.join(names())}.")
+    return _LEARNERS[name].load(path)
 
 
 def _find(name: str) -> type[Learner]:

@@ -40,6 +40,14 @@ class Interface:
     mask: Bool  # [H, S, A]
     units: Units
 
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What it was made with, but for the mask; JSON can hold it."""
+        return {
+            "states": self.S, "actions": self.A, "horizon": self.H, "constraints": self.m,
+            "start": self.start, "senses": self.units.senses, "ranges": self.units.ranges,
+        }  # fmt: skip
+
     def inside(self, episode: Episode) -> Inside:
         """Check an episode and bring it inside; raises `InvalidEpisode` and changes nothing."""
         if not isinstance(episode, Episode):

@@ -41,7 +41,7 @@ from ..files import read_arrays, write_arrays
 from ..optimism import Radii, radii
 from ..units import spread_thresholds
 from .interface import Interface, interface
-from .options import DualOptions, Options
+from .options import LARGEST, DualOptions, Options
 
 FIRST_EPOCH = 1024  # episodes of the first epoch when T is unknown
 L = TypeVar("L", bound="Learner")
@@ -176,7 +176,7 @@ class Learner(ABC):
     def _slack(self, slack: float | tuple[float, ...] | None) -> float:
         """The room of a safe policy, inside: the smallest over the constraints."""
         given = np.asarray(slack, float)
-        if given.shape not in ((), (self.interface.m,)) or not (given > 0.0).all():
+        if given.shape not in ((), (self.interface.m,)) or not (given > 1.0 / LARGEST).all():
             raise InvalidOption(
                 f"slack must be a positive number, or one for each of the {self.interface.m} "
                 f"constraints, got {slack}."
@@ -203,22 +203,14 @@ class Learner(ABC):
 
     def save(self, path: str | Path) -> None:
         """Write everything to a file; `load` goes on as if nothing had happened."""
-        f, arrays = self.interface, self.arrays()
-        options = {}
+        arrays, options = self.arrays(), {}
         for option in fields(self.options):
             value = getattr(self.options, option.name)
             if isinstance(value, np.ndarray):
                 arrays[f"option.{option.name}"] = value
             else:
                 options[option.name] = "inf" if value == math.inf else value
-        about = {
-            "learner": self.name,
-            "interface": {
-                "states": f.S, "actions": f.A, "horizon": f.H, "constraints": f.m,
-                "start": f.start, "senses": f.units.senses, "ranges": f.units.ranges,
-            },
-            "options": options,
-        }  # fmt: skip
+        about = {"learner": self.name, "interface": self.interface.arguments, "options": options}
         write_arrays(path, "learner", arrays, about)
 
     @classmethod
@@ -228,6 +220,7 @@ class Learner(ABC):
         try:
             if about["learner"] != cls.name:
                 raise InvalidFile(f"a learner of the kind {about['learner']!r}, not {cls.name!r}")
+            _check_sizes(about["interface"], arrays)
             arguments: dict[str, Any] = {**about["interface"], "action_mask": arrays["mask"]}
             for name, value in about["options"].items():
                 arguments[name] = math.inf if value == "inf" else value
@@ -235,7 +228,15 @@ class Learner(ABC):
                 arguments[name.removeprefix("option.")] = arrays.pop(name)
             learner = cls(**arguments)
             learner.restore(arrays)
-        except (SafespotError, KeyError, TypeError, ValueError, AttributeError) as problem:
+        except (
+            SafespotError,
+            KeyError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            IndexError,
+            OverflowError,
+        ) as problem:
             raise InvalidFile(
                 f"{path} does not describe a {cls.__name__} learner: {problem}"
             ) from None
@@ -293,6 +294,13 @@ class Learner(ABC):
     @abstractmethod
     def _derive(self) -> None:
         """All that follows from options, state and counts."""
+
+
+def _check_sizes(said: dict[str, Any], arrays: dict[str, NDArray]) -> None:
+    """Raise unless a file holds arrays of the size that it declares: nothing is allocated on its word alone."""
+    S, A, H, m = (said[name] for name in ("states", "actions", "horizon", "constraints"))
+    if arrays["mask"].shape != (H, S, A) or arrays["statistics.sums"].shape != (1 + m, H, S * A):
+        raise InvalidFile(f"its arrays are not those of S={S}, A={A}, H={H}, m={m}")
 
 
 class Epoch(NamedTuple):

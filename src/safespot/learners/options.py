@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from ..arrays import Policy, as_count, as_floats, frozen
 from ..errors import InvalidOption
 
+LARGEST = 1e100  # of scales, steps and bounds, so that no square of them overflows
 STANCES = {"pessimistic": 0.0, "optimistic": 1.0}
 REPLAN = {"never": 0, "always": 1, "doubling": 2}  # by which factor a count grows between two plans
 
@@ -67,9 +68,9 @@ class Options:
         object.__setattr__(self, name, value)
 
     def _set_step(self, name: str) -> None:
-        """A scale or a step, finite and not negative, where one is given."""
+        """A scale or a step, not negative, where one is given."""
         if getattr(self, name) is not None:
-            value = _number(name, getattr(self, name), 0.0, math.inf, open_high=True)
+            value = _number(name, getattr(self, name), 0.0, LARGEST)
             self._set(name, value)
 
     @property
@@ -102,6 +103,8 @@ class DualOptions(Options):
         self._set_step("dual_step")
         if self.rho is not None:
             self._set("rho", _number("rho", self.rho, 0.0, math.inf, open_low=True))
+            if LARGEST < self.rho < math.inf:
+                raise InvalidOption(f"rho must be at most {LARGEST:g}, or inf, got {self.rho:g}.")
             if math.isinf(self.rho) and self.dual_step is None:
                 raise InvalidOption("rho = inf needs dual_step.")
 

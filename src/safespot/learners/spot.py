@@ -163,7 +163,7 @@ class Spot(Learner):
     def _plausible(self, carried: dict[str, NDArray]) -> bool:
         logits = carried["logits"]
         return bool(
-            (np.exp(logits).sum(axis=2) > 0.49).all()
-            and not (logits > 0.0).any()
+            (logits <= 0.0).all()
+            and (np.exp(logits).sum(axis=2) > 0.49).all()
             and ((logits == -np.inf) == ~self.interface.mask).all()
         )

@@ -67,7 +67,7 @@ def render(shown: Sequence[Shown]) -> str:
 <meta name="color-scheme" content="light dark">
 <title>safespot: {escape(title)}</title>
 <link rel="icon" href="data:,">
-<style>{_part("page.css")}{colours}</style>
+<style>{style()}{colours}</style>
 </head>
 <body>
 <noscript><p class="note">Without JavaScript this page has words and tables, but no charts.</p></noscript>
@@ -90,6 +90,11 @@ def _picker(names: Sequence[str]) -> str:
         f'<option value="{k}">{escape(name)}</option>' for k, name in enumerate(names)
     )
     return f'<nav><label class="choose">Study <select id="study">{options}</select></label></nav>'
+
+
+def style() -> str:
+    """The style sheet of every page."""
+    return _part("page.css")
 
 
 def _part(name: str) -> str:

@@ -1,0 +1,13 @@
+"""The paper's claims, measured: experiments, judged by statistical tests.
+
+    verify("results/verify", size="quick")      -> Verification: what was judged, and where the page is
+
+Data flows down: `sweeps` says which runs there are at each size, `evidence` reads them from the store, each claim's
+module judges what it finds, `page` and `document` write it down. See docs/verifying.md.
+"""
+
+from __future__ import annotations
+
+from .verifying import Verification, verify
+
+__all__ = ["Verification", "verify"]

@@ -1,0 +1,55 @@
+"""The document: Markdown with its figures beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from . import words
+from .verdicts import Claim, Judgement
+
+if TYPE_CHECKING:
+    from .verifying import Verification
+
+
+def render(made: Verification) -> str:
+    """The whole document."""
+    head = f"# {words.TITLE}\n\n{words.ABOUT[made.size]} {words.counted(made)}\n\n{words.LEAD}\n"
+    summary = [("claim", "statement", "outcome")] + [
+        (f"[{claim.title}](#{_anchor(claim.title)})", verdict.statement, f"**{verdict.outcome}**")
+        for claim, judgement in made.judged
+        for verdict in judgement.verdicts
+    ]
+    facts = "\n".join(f"- {name}: {text}" for name, text in words.facts(made))
+    parts = [
+        head,
+        _table(summary),
+        *(_section(claim, judgement) for claim, judgement in made.judged),
+        f"## What was run\n\n{facts}\n\n{_table(words.budget(made))}",
+    ]
+    return "\n".join(parts)
+
+
+def _section(claim: Claim, judgement: Judgement) -> str:
+    verdicts = "\n".join(
+        f"- **{v.outcome}.** *{v.statement}* {v.reason}\n  Test: {v.test}."
+        for v in judgement.verdicts
+    )
+    figures = "\n".join(
+        f"![{f.says}](figures/{f.name}.svg)\n\n{f.says}\n" for f in judgement.figures
+    )
+    notes = "\n".join(f"{note}\n" for note in judgement.notes)
+    tables = "\n".join(f"**{t.title}**\n\n{_table(t.rows)}" for t in judgement.tables)
+    says = f"{claim.says}\n*In the paper:* {claim.place}."
+    return f"## {claim.title}\n\n{says}\n\n{verdicts}\n\n{figures}\n{notes}\n{tables}"
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> str:
+    head, *body = (" | ".join(cell.replace("|", "\\|") for cell in row) for row in rows)
+    rule = " | ".join("---" for _ in rows[0])
+    return "\n".join(f"| {line} |" for line in (head, rule, *body)) + "\n"
+
+
+def _anchor(title: str) -> str:
+    kept = "".join(c for c in title.lower() if c.isalnum() or c in " -")
+    return kept.replace(" ", "-")

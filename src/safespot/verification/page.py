@@ -1,0 +1,103 @@
+"""The page: one HTML file with its pictures, in the style of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from typing import TYPE_CHECKING
+
+from ..report.page import style
+from . import words
+from .pictures import themed
+from .verdicts import Claim, Judgement, Outcome, Verdict
+
+if TYPE_CHECKING:
+    from .verifying import Verification
+
+CLASSES = {Outcome.HOLDS: "holds", Outcome.FAILS: "fails", Outcome.OPEN: "open"}
+STYLE = """
+.outcome { font-weight: 600; white-space: nowrap; }
+.holds { color: var(--good); } .holds::before { content: "✓ "; }
+.fails { color: var(--bad); } .fails::before { content: "✗ "; }
+.open { color: var(--quiet); } .open::before { content: "? "; }
+.verdicts { list-style: none; padding: 0; max-width: 56rem; } .verdicts li { margin: 0 0 .8rem; }
+.verdicts strong { font-weight: 550; }
+td { white-space: normal; } .summary a { color: inherit; }
+details { margin-top: .75rem; }
+figcaption { color: var(--quiet); font-size: .88rem; margin: .25rem 0 1rem; max-width: 46rem; }
+figure svg { max-width: 100%; height: auto; }
+"""
+
+
+def render(made: Verification, figures: Mapping[str, str]) -> str:
+    """The page of a verification; `figures` are the SVGs by name."""
+    sections = "\n".join(_section(claim, judgement, figures) for claim, judgement in made.judged)
+    facts = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in words.facts(made))
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>safespot: {escape(words.TITLE)}</title>
+<link rel="icon" href="data:,">
+<style>{style()}{STYLE}</style>
+</head>
+<body>
+<header><h1>{escape(words.TITLE)}</h1>
+<p class="lead">{escape(words.ABOUT[made.size])}</p>
+<p class="verdict">{escape(words.counted(made))}</p>
+<p class="note">{escape(words.LEAD)}</p></header>
+{_summary(made)}
+{sections}
+<section><h2>What was run</h2><dl>{facts}</dl>{_table("Budget", words.budget(made))}</section>
+</body>
+</html>
+"""
+
+
+def _summary(made: Verification) -> str:
+    rows = "".join(
+        f'<tr><th scope="row">{link if first else ""}</th><td>{escape(verdict.statement)}</td>'
+        f"<td>{_outcome(verdict)}</td></tr>"
+        for claim, judgement in made.judged
+        for link in [f'<a href="#{claim.name}">{escape(claim.title)}</a>']
+        for first, verdict in zip([True] + [False] * 99, judgement.verdicts, strict=False)
+    )
+    return f"""<div class="wide" tabindex="0" role="region" aria-label="All verdicts"><table class="results summary">
+<thead><tr><th scope="col">claim</th><th scope="col">statement</th><th scope="col">outcome</th></tr></thead>
+<tbody>{rows}</tbody></table></div>"""
+
+
+def _section(claim: Claim, judgement: Judgement, figures: Mapping[str, str]) -> str:
+    verdicts = "".join(
+        f"<li>{_outcome(v)} <strong>{escape(v.statement)}</strong> {escape(v.reason)}<small>Test: "
+        f"{escape(v.test)}.</small></li>"
+        for v in judgement.verdicts
+    )
+    pictures = "".join(
+        f'<figure><div role="img" aria-label="{escape(f.says)}">{themed(figures[f.name])}</div>'
+        f"<figcaption>{escape(f.says)}</figcaption></figure>"
+        for f in judgement.figures
+    )
+    notes = "".join(f"<p>{escape(note)}</p>" for note in judgement.notes)
+    tables = "".join(_table(t.title, t.rows) for t in judgement.tables)
+    return f"""<section id="{claim.name}"><h2>{escape(claim.title)}</h2>
+<p>{escape(claim.says)} <em>In the paper:</em> {escape(claim.place)}.</p>
+<ul class="verdicts">{verdicts}</ul>
+{pictures}{notes}{tables}</section>"""
+
+
+def _outcome(verdict: Verdict) -> str:
+    return f'<span class="outcome {CLASSES[verdict.outcome]}">{verdict.outcome}</span>'
+
+
+def _table(title: str, rows: tuple[tuple[str, ...], ...]) -> str:
+    head, *body = rows
+    heads = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in head)
+    lines = "".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in body
+    )
+    return f"""<details{" open" if len(body) <= 12 else ""}><summary>{escape(title)}</summary>
+<div class="wide" tabindex="0" role="region" aria-label="{escape(title)}">
+<table><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table></div></details>"""

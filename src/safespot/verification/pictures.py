@@ -1,0 +1,153 @@
+"""Pictures: one kind of chart for all claims, and its SVG, the same bytes every time.
+
+Charts are Vega-Lite, rendered by vl-convert: the same picture stands in the page and in the documents. In the page
+colours are the style sheet's, so that it may be dark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+PAPER, INK, QUIET, RULE = "#ffffff", "#1b1f24", "#59626d", "#e6e9ec"
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b0568f", "#8a6d00", "#2a9fd6", "#555555")
+VARIABLES = {
+    PAPER: "var(--paper)",
+    INK: "var(--ink)",
+    QUIET: "var(--quiet)",
+    RULE: "var(--rule)",
+} | {colour: f"var(--g{k})" for k, colour in enumerate(COLOURS)}
+WIDTH, HEIGHT, COLUMNS = 230, 180, 3
+SHORT = "(datum.value < 1 ? format(datum.value, '~g') : format(datum.value, '~s'))"
+POWER = "datum.value == pow(10, round(log(datum.value) / LN10))"
+Points = Sequence[dict[str, Any]]
+
+
+def lines(
+    points: Points, x: str, y: str, *, log_x: bool = True, log_y: bool = True, free_y: bool = False
+) -> dict[str, Any]:
+    """Lines of `series` over x, in a `panel` each; `dashed` ones are references, `low` and `high` whiskers.
+
+    Points are dicts with x, y, series, and where there are such: panel, low, high, dashed. Series whose names are the
+    same up to a comma share a colour. On a logarithmic axis what is not positive is not drawn. `free_y`: every panel
+    has a scale of its own.
+    """
+    drawn = [
+        {"panel": "", "dashed": False, "colour": str(point["series"]).partition(",")[0], **point}
+        for point in points
+        if point["y"] == point["y"] and (not log_y or point["y"] > 0.0)
+    ]
+    for point in drawn:
+        if log_y and point.get("low", 1.0) <= 0.0:
+            point["low"] = point["y"]
+    line = {"type": "line", "strokeWidth": 1.6}
+    return _chart(
+        drawn, _axis(drawn, "x", x, log_x), _axis(drawn, "y", y, log_y), line, free_y=free_y
+    )
+
+
+def dots(points: Points, x: str, y: str) -> dict[str, Any]:
+    """Points joined in their order, with whiskers both ways, in a panel each with scales of its own."""
+    drawn = [
+        {"panel": "", "dashed": False, "colour": point["series"], "order": k, **point}
+        for k, point in enumerate(points)
+    ]
+    line = {"type": "line", "strokeWidth": 1, "opacity": 0.5}
+    axes = _axis(drawn, "x", x, False), _axis(drawn, "y", y, False)
+    return _chart(drawn, *axes, line, free_y=True, free_x=True)
+
+
+def _chart(
+    points: Points,
+    x: dict[str, Any],
+    y: dict[str, Any],
+    line: dict[str, Any],
+    *,
+    free_y: bool = False,
+    free_x: bool = False,
+) -> dict[str, Any]:
+    names = list(dict.fromkeys(point["colour"] for point in points))
+    panels = list(dict.fromkeys(point["panel"] for point in points))
+    colour = {
+        "field": "colour", "type": "nominal", "title": None,
+        "scale": {"domain": names, "range": [COLOURS[k % len(COLOURS)] for k in range(len(names))]},
+    }  # fmt: skip
+    dash = {"condition": {"test": "datum.dashed", "value": [4, 3]}, "value": [1, 0]}
+    joined = {"x": x, "y": y, "color": colour, "strokeDash": dash, "detail": {"field": "series"}}
+    if free_x:
+        joined["order"] = {"field": "order", "type": "quantitative"}
+    layers: list[dict[str, Any]] = [
+        {"mark": line, "encoding": joined},
+        {
+            "transform": [{"filter": "!datum.dashed"}],
+            "mark": {"type": "point", "filled": True, "size": 20, "opacity": 1},
+            "encoding": {"x": x, "y": y, "color": colour},
+        },
+    ]
+    for low, high, axis, across in (("low", "high", "y", y), ("left", "right", "x", x)):
+        if any(low in point for point in points):
+            other = {"x": x} if axis == "y" else {"y": y}
+            ends = {axis: {**across, "field": low}, f"{axis}2": {"field": high}}
+            layers.append(
+                {
+                    "transform": [{"filter": f"isValid(datum.{low})"}],
+                    "mark": {"type": "rule", "strokeWidth": 1, "opacity": 0.7},
+                    "encoding": {**other, **ends, "color": colour},
+                }
+            )
+    chart: dict[str, Any] = {"data": {"values": list(points)}, "config": CONFIG}
+    layered = {"width": WIDTH, "height": HEIGHT, "layer": layers}
+    if len(panels) == 1:
+        return {**chart, **layered, "width": 2 * WIDTH}
+    facet = {"field": "panel", "type": "nominal", "title": None, "sort": panels}
+    free = {axis: "independent" for axis, wanted in (("x", free_x), ("y", free_y)) if wanted}
+    return {
+        **chart,
+        "facet": facet,
+        "columns": COLUMNS,
+        "spec": layered,
+        "resolve": {"scale": free},
+    }
+
+
+def _axis(points: Points, field: str, title: str, log: bool) -> dict[str, Any]:
+    """Over decades only the powers of ten are named."""
+    values = [point[field] for point in points]
+    decades = log and max(values, default=1.0) >= 100.0 * min(values, default=1.0)
+    named = f"{POWER} ? {SHORT} : ''" if decades else SHORT if log else "format(datum.value, '~s')"
+    scale = {"type": "log", "nice": False} if log else {"zero": False}
+    axis = {"labelExpr": named}
+    return {"field": field, "type": "quantitative", "title": title, "scale": scale, "axis": axis}
+
+
+CONFIG: dict[str, Any] = {
+    "background": PAPER,
+    "aria": False,  # the figure speaks for its marks
+    "font": "sans-serif",
+    "view": {"stroke": None},
+    "axis": {
+        "labelColor": QUIET, "titleColor": QUIET, "gridColor": RULE, "domainColor": QUIET, "tickColor": QUIET,
+        "titleFontWeight": "normal", "tickCount": 5,
+    },
+    "axisX": {"grid": False},
+    "header": {"labelColor": INK, "labelFontSize": 11, "labelLimit": 260},
+    "legend": {
+        "labelColor": INK, "orient": "bottom", "columns": 4, "columnPadding": 28, "labelLimit": 320,
+        "symbolType": "stroke",
+    },
+}  # fmt: skip
+
+
+def svg(chart: dict[str, Any]) -> str:
+    """The picture of a chart."""
+    import vl_convert
+
+    drawn: str = vl_convert.vegalite_to_svg(chart)
+    return drawn
+
+
+def themed(drawn: str) -> str:
+    """The same with the colours of the page's style sheet."""
+    for colour, variable in VARIABLES.items():
+        drawn = drawn.replace(f'"{colour}"', f'"{variable}"')
+    return drawn
