@@ -115,6 +115,15 @@ def test_every_command_is_in_the_page_on_the_command() -> None:
         assert any(first.startswith(f"`safespot {name}") for first in told), name
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/contributing/house.md"])
+def test_every_module_is_on_the_map(page: str) -> None:
+    text = (DOCS.parent / page).read_text(encoding="utf-8")
+    source = Path(importlib.import_module("safespot").__file__ or "").parent
+    modules = {path.stem for path in source.iterdir() if not path.name.startswith(("_", "."))}
+    assert len(modules) > 30
+    assert {name for name in modules if not re.search(rf"\b{name}\b", text)} == set()
+
+
 def test_kernel_names_in_the_notation_are_in_the_code() -> None:
     source = Path(importlib.import_module("safespot").__file__ or "").parent
     words = set()
