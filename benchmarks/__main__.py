@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from . import scaling
 from .record import keep, shown
 from .sections import SECTIONS, measure
 
@@ -21,6 +22,7 @@ def main() -> None:
             rows.append(row)
             print(f"  {shown(row)}", file=sys.stderr, flush=True)
         keep(section, rows, full=options.full)
+    scaling.write()
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     python -m benchmarks.scaling
 
-Nothing is measured here; `python -m benchmarks --only training` does that.
+Nothing is measured here; `python -m benchmarks --only training` does that, and then writes these tables, too.
 """
 
 from __future__ import annotations
@@ -70,6 +70,11 @@ def tables() -> dict[str, str]:
     return {"growth": "\n".join(growth(training)), "core-hours": "\n".join(costs(training))}
 
 
-if __name__ == "__main__":
+def write() -> None:
+    """Put the tables on the page."""
     for name, text in tables().items():
         write_between(PAGE, name, text)
+
+
+if __name__ == "__main__":
+    write()

@@ -119,7 +119,14 @@ def test_every_command_is_in_the_page_on_the_command() -> None:
 def test_every_module_is_on_the_map(page: str) -> None:
     text = (DOCS.parent / page).read_text(encoding="utf-8")
     source = Path(importlib.import_module("safespot").__file__ or "").parent
-    modules = {path.stem for path in source.iterdir() if not path.name.startswith(("_", "."))}
+    modules = {
+        path.stem
+        for path in (
+            *source.glob("*.py"),
+            *(found.parent for found in source.glob("*/__init__.py")),
+        )
+        if not path.name.startswith("_")
+    }
     assert len(modules) > 30
     assert {name for name in modules if not re.search(rf"\b{name}\b", text)} == set()
 

@@ -121,8 +121,9 @@ def test_pictures_are_what_the_package_draws(tmp_path: Path) -> None:
     for picture in drawn:
         words, numbers = taken_apart(picture)
         expected_words, expected = taken_apart(DOCS / "figures" / picture.name)
-        assert words == expected_words, picture.name
-        np.testing.assert_allclose(numbers, expected, atol=1.5, err_msg=picture.name)
+        say = f"run `python docs/pictures.py`: {picture.name} is out of date"
+        assert words == expected_words, say
+        np.testing.assert_allclose(numbers, expected, atol=1.5, err_msg=say)
 
 
 def test_the_tables_of_scaling_are_the_measured_ones() -> None:
