@@ -28,6 +28,7 @@ ROOT = Path(__file__).parents[1]
 FONT = Path(str(distribution("ziamath").locate_file("ziamath/fonts/STIXTwoMath-Regular.ttf")))
 # Public modules beside the ones that `safespot` itself takes names from.
 MODULES = ("gym", "problems", "theory", "report", "experiments.summary")
+OPTION = re.compile(r"^ +(\w+): (.*?)(?=^ +\w+: |\Z)", re.MULTILINE | re.DOTALL)
 MATH = re.compile(r'<(span|div) class="arithmatex">\\[(\[](?P<latex>.*?)\\[)\]]</\1>', re.DOTALL)
 
 
@@ -141,8 +142,27 @@ def _index(modules: dict[str, list[str]]) -> Iterator[str]:
 def _reference(module: str, names: list[str]) -> Iterator[str]:
     yield f"# `safespot.{module}`\n"
     yield inspect.getdoc(importlib.import_module(f"safespot.{module}")) or ""
+    if module == "learners":
+        yield from _learner_options()
     for name in names:
         yield f"\n::: {path_of(module, name)}"
+
+
+def _learner_options() -> Iterator[str]:
+    """Every option with who takes it; what it means stands in the docstring of a record of options."""
+    takers: dict[tuple[str, str], list[str]] = {}
+    for learner in safespot.learners.names():
+        meanings: dict[str, str] = {}
+        for record in reversed(safespot.learners._find(learner).options_type.__mro__[:-1]):
+            for name, meaning in OPTION.findall(inspect.getdoc(record) or ""):
+                meanings[name] = " ".join(meaning.split())
+        for option in safespot.learners.options(learner):
+            takers.setdefault((option, meanings[option]), []).append(learner)
+    count = len(safespot.learners.names())
+    yield "\n## The options\n\n| option | meaning | taken by |\n|---|---|---|"
+    for (option, meaning), learners in sorted(takers.items(), key=lambda item: -len(item[1])):
+        who = "all" if len(learners) == count else ", ".join(f"`{name}`" for name in learners)
+        yield f"| `{option}` | {meaning} | {who} |"
 
 
 def _commands() -> Iterator[str]:
