@@ -10,7 +10,7 @@ from typing import Any
 import numba
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
@@ -141,6 +141,7 @@ def test_a_signal_stays_in_its_range(
     st.floats(0.0, 1.0),
     st.floats(0.0, 1.0, exclude_max=True),
 )
+@example(BETA, 0.5, 5e-324, 0.0)  # a = 0 by underflow
 def test_compiled_laws_give_the_bits_of_plain_python(
     law: int, parameter: float, mean: float, z: float
 ) -> None:

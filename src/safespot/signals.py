@@ -205,8 +205,9 @@ def signal(law: int, parameter: float, mean: float, z: float) -> float:
     if law == GAUSSIAN:
         room = min(mean, 1.0 - mean)
         return mean + min(max(parameter * z, -room), room)
-    if law == BETA and 0.0 < mean < 1.0:
-        return beta_quantile(parameter * mean, parameter * (1.0 - mean), z)
+    a, b = parameter * mean, parameter * (1.0 - mean)
+    if law == BETA and min(a, b) > 0.0:  # else the mean is an end of [0,1], or next to it
+        return beta_quantile(a, b, z)
     return mean
 
 
