@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import spaces
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from .arrays import Bool, Episode, Float, Int, Policy, as_count, as_floats, first
 from .discretisers import Discretiser, discretiser
@@ -52,6 +52,7 @@ class Shown(NamedTuple):
     states: Int  # [H+1]
     actions: Int  # [H]
     signals: Float  # [H, 1+2m]
+    steps: int  # that were played; the rest is padded
 
 
 SIGNALS = ("rewards", "constraints", "thresholds")
@@ -144,6 +145,15 @@ class BlackBox:
             [ranges["reward"], *ranges["constraints"] * 2]
         ).T  # [1+2m] each
         self._tolerated = low - ROOM * (high - low), high + ROOM * (high - low)
+        for padding in self._padding if not clip else ():
+            outside = (padding < self._tolerated[0][: 1 + m]) | (
+                padding > self._tolerated[1][: 1 + m]
+            )
+            if outside.any():
+                raise InvalidOption(
+                    f"an ending pays and counts {padding.tolist()} a step, and its declared ranges are "
+                    f"{np.transpose(self._bounds)[: 1 + m].tolist()}."
+                )
 
     def play(self, policy: Policy, luck: Float, seed: int | None = None) -> Episode:
         """Play an episode of `policy` ``[H,S,A]``; its actions are drawn with the uniform numbers `luck` ``[H]``.
@@ -152,15 +162,16 @@ class BlackBox:
         error of the environment's own is its cause.
         """
         m = self.interface["constraints"]
-        states, actions, signals = self.show(policy, luck, seed)
+        states, actions, signals, steps = self.show(policy, luck, seed)
         if self._clip:
             signals[:, : 1 + m] = signals[:, : 1 + m].clip(
                 *(bound[: 1 + m] for bound in self._bounds)
             )
         low, high = self._tolerated
-        fine = (signals >= low) & (signals <= high)
+        played = signals[:steps]
+        fine = (played >= low) & (played <= high)
         if np.count_nonzero(fine) < fine.size:
-            self._complain(signals, fine)
+            self._complain(played, fine)
         parts = signals[:, 0], signals[:, 1 : 1 + m], signals[:, 1 + m :]
         return Episode.trusted(states, actions, *(part.copy() for part in parts))
 
@@ -189,7 +200,8 @@ class BlackBox:
             _fill(key, values, signals[:n, place])
         if n < H:
             signals[n:, : 1 + m] = self._padding[s - self._states]
-        return Shown(np.array(states + [s] * (H - n)), np.array(actions + [0] * (H - n)), signals)
+        rest = H - n
+        return Shown(np.array(states + [s] * rest), np.array(actions + [0] * rest), signals, n)
 
     def _walk(self, policy: Policy, luck: list[float], seed: int | None) -> tuple[list[Any], ...]:
         """Walk with the environment: states, actions, rewards, constraints, thresholds."""
@@ -325,9 +337,12 @@ def _fill(key: str, values: list[Any], out: Float) -> None:
                     raise _at(h, key, words) from None
 
 
-def _numbers(value: Any, shape: tuple[int, ...]) -> Float:
+def _numbers(value: Any, shape: tuple[int, ...]) -> NDArray:
     """Real numbers of that shape; texts and complex numbers are a TypeError."""
-    return np.reshape(value, shape).astype(np.float64, casting="same_kind")
+    numbers = np.asarray(value)
+    if numbers.dtype.kind not in "biuf":
+        raise TypeError
+    return numbers.reshape(shape)
 
 
 def _finder(source: Source) -> Found:

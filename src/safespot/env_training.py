@@ -199,9 +199,11 @@ def _shortfall(played: Episode, learner: Learner) -> Float:
     """What the constraint signals of an episode lack ``[m]``, in the user's units; positive is unsafe."""
     units, H = learner.interface.units, learner.interface.H
     if learner.options.thresholds is None:
-        sampled = ~np.isnan(played.thresholds[:, 0])
-        n = int(np.count_nonzero(sampled))
-        asked = played.thresholds[sampled].sum(axis=0) * (H / n if n else math.nan)
+        asked = played.thresholds.sum(axis=0)
+        if math.isnan(asked[0]):  # some steps carry no sample: they count as the others do
+            sampled = ~np.isnan(played.thresholds[:, 0])
+            n = int(np.count_nonzero(sampled))
+            asked = played.thresholds[sampled].sum(axis=0) * (H / n if n else math.nan)
     else:
         asked = learner.thresholds
     counted = played.constraints.sum(axis=0)
