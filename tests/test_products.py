@@ -27,9 +27,10 @@ def test_mix_rows(rows: int) -> None:
 
 
 @pytest.mark.parametrize("n", range(12))
-def test_dot(n: int) -> None:
+def test_dot_and_total(n: int) -> None:
     x, y = rng.normal(size=(2, n))
     assert products.dot(x, y) == pytest.approx(float(x @ y), abs=1e-13)
+    assert products.total(x) == pytest.approx(float(x.sum()), abs=1e-13)
 
 
 @pytest.mark.parametrize("A", [1, 2, 5, products.SHORT - 1, products.SHORT, 25])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from .arrays import Float
 from .compilation import inner
 
-SHORT = 8  # rows of fewer entries are scaled side by side, longer ones one by one
+SHORT = 8  # rows of fewer entries are worked on together, longer ones one by one
 
 
 @inner
@@ -94,27 +94,51 @@ def dot(x: Float, y: Float) -> float:
 
 
 @inner
+def total(x: Float) -> float:
+    """``sum_k x[k]`` in the same way."""
+    n = x.shape[0]
+    whole = n - n % 4
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    for k in range(0, whole, 4):
+        a += x[k]
+        b += x[k + 1]
+        c += x[k + 2]
+        d += x[k + 3]
+    for k in range(whole, n):
+        a += x[k]
+    return (a + b) + (c + d)
+
+
+@inner
 def sum_rows(x: Float, A: int, rows: int, out: Float) -> None:
-    """``out[j] = sum_a x[j*A + a]``: one loop through all entries, since starting one for every row takes longer."""
-    j, a, total = 0, 0, 0.0
-    for k in range(rows * A):
-        total += x[k]
-        a += 1
-        if a == A:
-            out[j] = total
-            j, a, total = j + 1, 0, 0.0
+    """``out[j] = sum_a x[j*A + a]``: short rows in one loop, since starting one for each takes longer than its sum."""
+    if A < SHORT:
+        j, a, sum_a = 0, 0, 0.0
+        for k in range(rows * A):
+            sum_a += x[k]
+            a += 1
+            if a == A:
+                out[j] = sum_a
+                j, a, sum_a = j + 1, 0, 0.0
+    else:
+        for j in range(rows):
+            out[j] = total(x[j * A : (j + 1) * A])
 
 
 @inner
 def sum_products(x: Float, y: Float, A: int, rows: int, out: Float) -> None:
     """``out[j] = sum_a x[j*A + a] y[j*A + a]``, in the same way."""
-    j, a, total = 0, 0, 0.0
-    for k in range(rows * A):
-        total += x[k] * y[k]
-        a += 1
-        if a == A:
-            out[j] = total
-            j, a, total = j + 1, 0, 0.0
+    if A < SHORT:
+        j, a, sum_a = 0, 0, 0.0
+        for k in range(rows * A):
+            sum_a += x[k] * y[k]
+            a += 1
+            if a == A:
+                out[j] = sum_a
+                j, a, sum_a = j + 1, 0, 0.0
+    else:
+        for j in range(rows):
+            out[j] = dot(x[j * A : (j + 1) * A], y[j * A : (j + 1) * A])
 
 
 @inner
