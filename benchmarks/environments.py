@@ -1,22 +1,22 @@
 """What `learn_env` costs beside the environment's own time and the learner's.
 
-The same luck three times over: `learn_env`; the environment alone, given the same actions; a learner alone, given the
-same episodes. What is left of the first is the loop: drawing actions, numbering states, finding and checking signals,
-padding, records.
+Clocks at the environment and at the learner, within one run: what is left of the whole is the loop, with the clocks
+themselves: drawing actions, numbering states, finding and checking signals, padding, records.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium
-import numpy as np
 
 import safespot as ss
+from safespot.env_training import EnvTraining
 from safespot.gym import warm_up
+from safespot.training import carry_on
 
 from .record import Benchmark, Row
 
@@ -62,62 +62,51 @@ def loop() -> Sequence[Row]:
 
 def row(name: str, box: ss.BlackBox) -> Row:
     """The loop's share of a step. The least of several rounds, since what else the machine does only adds."""
-    played = episodes(box)
-    steps = sum(len(actions) for actions, _ in played)
-    rounds = []
-    for _ in range(ROUNDS):
-        whole = seconds(lambda: ss.learn_env(box, learner(box), EPISODES))
-        alone = seconds(lambda: bare(box, played))
-        learning = seconds(lambda: observe(learner(box), played))
-        rounds.append([1e6 * taken / steps for taken in (whole, alone, learning)])
-    whole, alone, learning = (min(column) for column in zip(*rounds, strict=True))
-    own = whole - alone - learning
+    own, alone, learning, steps = min(measure(box) for _ in range(ROUNDS))
     return Row(
         "loop", f"what `learn_env` adds to a step of {name}", own, "µs",
         target="≤ 10 µs", reached=own <= TARGET,
-        note=f"of {whole:.1f} µs in all, the environment's own {alone:.1f}, the learner's {learning:.1f}; "
+        note=f"beside the environment's own {alone:.1f} and the learner's {learning:.1f}; "
         f"{steps / EPISODES:.1f} steps an episode, at a load average of {os.getloadavg()[0]:.1f}",
     )  # fmt: skip
 
 
-def learner(box: ss.BlackBox) -> ss.Spot:
-    return ss.Spot(**box.interface, episodes=EPISODES, slack=0.5, bonus_scale=0.01)
+def measure(box: ss.BlackBox) -> tuple[float, float, float, int]:
+    """Microseconds a step: the loop's, the environment's, the learner's; and how many steps there were."""
+    learner = ss.Spot(**box.interface, episodes=EPISODES, slack=0.5, bonus_scale=0.01)
+    env, watched, observe = box.env, Watched(box.env), Clock(learner.observe)
+    box.env = watched
+    try:
+        whole = Clock(carry_on)
+        whole(EnvTraining(box, learner, observe, EPISODES, 0, "log"), progress=False)
+    finally:
+        box.env = env
+    steps, alone = watched.step.calls, watched.step.spent + watched.reset.spent
+    unit = 1e3 * steps
+    loop_alone = whole.spent - alone - observe.spent
+    return loop_alone / unit, alone / unit, observe.spent / unit, steps
 
 
-def episodes(box: ss.BlackBox) -> list[tuple[list[int], ss.Episode]]:
-    """The actions that `learn_env` takes with seed 0, up to an early end, and what it sees."""
-    new, rng, found = learner(box), ss.streams(0).actions, []
-    mask = box.interface["action_mask"]
-    ends = [] if mask is None else np.flatnonzero(~mask[:, -1]).tolist()  # absorbing states
-    for t in range(EPISODES):
-        luck = rng.random(box.interface["horizon"])
-        episode = box.play(new.policy, luck, 0 if t == 0 else None)
-        new.observe(episode)
-        lived = [s not in ends for s in episode.states[:-1].tolist()]
-        found.append((episode.actions[: sum(lived)].tolist(), episode))
-    return found
+class Clock:
+    """A function that knows how often it was called and how many nanoseconds it took."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function, self.calls, self.spent = function, 0, 0
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """Call it."""
+        began = time.perf_counter_ns()
+        answer = self.function(*arguments, **options)
+        self.spent += time.perf_counter_ns() - began
+        self.calls += 1
+        return answer
 
 
-def bare(box: ss.BlackBox, played: list[tuple[list[int], ss.Episode]]) -> None:
-    """The environment alone."""
-    env = box.env
-    for t, (actions, _) in enumerate(played):
-        env.reset(seed=0 if t == 0 else None)
-        for action in actions:
-            env.step(action)
+class Watched:
+    """An environment with a clock at each of its doors."""
 
-
-def observe(new: ss.Spot, played: list[tuple[list[int], ss.Episode]]) -> None:
-    """The learner alone."""
-    for _, episode in played:
-        new.observe(episode)
-
-
-def seconds(work: Any) -> float:
-    """The processor time of a call."""
-    begin = time.process_time()
-    work()
-    return time.process_time() - begin
+    def __init__(self, env: Any) -> None:
+        self.step, self.reset = Clock(env.step), Clock(env.reset)
 
 
 BENCHMARKS = (Benchmark("loop", loop),)

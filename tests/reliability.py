@@ -178,7 +178,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=ORDEALS, default=list(ORDEALS))
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
-    rows, failed = [], False
+    failed = False
     for name in given.only:
         ordeal, began = ORDEALS[name], time.perf_counter()
         found = ordeal(given.share)
@@ -187,13 +187,24 @@ def main() -> None:
         for text in found.wrong:
             print(f"  WRONG: {text}", file=sys.stderr, flush=True)
         failed |= bool(found.wrong)
-        what = str(ordeal.__doc__).rstrip(".")
-        rows.append(f"| {what} | {found.figures} | {took:.0f} s |")
-    if given.write and not failed:
-        about = f"{os.cpu_count()} cores, Python {platform.python_version()}, {date.today().isoformat()}."
-        table = ["| what | found | took |", "|---|---|---:|", *rows]
-        write_between(PAGE, "reliability", "\n".join([about, "", *table]))
+        if given.write and not found.wrong:
+            write(f"| {what(name)} | {found.figures} | {took:.0f} s | {date.today().isoformat()} |")
     sys.exit(failed)
+
+
+def what(name: str) -> str:
+    """An ordeal in the words of the table."""
+    return str(ORDEALS[name].__doc__).rstrip(".")
+
+
+def write(row: str) -> None:
+    """Put a row into the table of the page, in place of the one before."""
+    old = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    rows = {line.split(" | ")[0]: line for line in (*old, row)}
+    about = f"{os.cpu_count()} cores, Python {platform.python_version()}."
+    found = [rows[f"| {what(name)}"] for name in ORDEALS if f"| {what(name)}" in rows]
+    table = ["| what | found | took | on |", "|---|---|---:|---|", *found]
+    write_between(PAGE, "reliability", "\n".join([about, "", *table]))
 
 
 if __name__ == "__main__":

@@ -194,12 +194,13 @@ class BlackBox:
         H, m = self.interface["horizon"], self.interface["constraints"]
         states, actions, *found = self._walk(policy, luck.tolist(), seed)
         n, s = len(actions), states[-1]
-        signals = np.full((H, 1 + 2 * m), np.nan)
+        signals = np.empty((H, 1 + 2 * m))
         places = slice(1), slice(1, 1 + m), slice(1 + m, None)
         for key, values, place in zip(SIGNALS, found, places, strict=True):
             _fill(key, values, signals[:n, place])
         if n < H:
             signals[n:, : 1 + m] = self._padding[s - self._states]
+            signals[n:, 1 + m :] = np.nan
         rest = H - n
         return Shown(np.array(states + [s] * rest), np.array(actions + [0] * rest), signals, n)
 
@@ -324,11 +325,12 @@ def _at(step: int, asked: str, words: str) -> InvalidEpisode:
 
 
 def _fill(key: str, values: list[Any], out: Float) -> None:
-    """Write the signals that the steps showed, ``[n,.]``; None leaves a step as it is."""
+    """Write the signals that the steps showed, ``[n,.]``; None is NaN."""
     try:
         out[:] = _numbers(values, out.shape)
     except (TypeError, ValueError):  # samples are missing, or something is wrong
         for h, value in enumerate(values):
+            out[h] = np.nan
             if value is not None:
                 try:
                     out[h] = _numbers(value, out.shape[1:])

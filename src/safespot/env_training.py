@@ -198,14 +198,12 @@ def _another(seed: int, episode: int) -> int:
 def _shortfall(played: Episode, learner: Learner) -> Float:
     """What the constraint signals of an episode lack ``[m]``, in the user's units; positive is unsafe."""
     units, H = learner.interface.units, learner.interface.H
+    counted = np.array([sum(column) for column in played.constraints.T.tolist()])
     if learner.options.thresholds is None:
-        asked = played.thresholds.sum(axis=0)
-        if math.isnan(asked[0]):  # some steps carry no sample: they count as the others do
-            sampled = ~np.isnan(played.thresholds[:, 0])
-            n = int(np.count_nonzero(sampled))
-            asked = played.thresholds[sampled].sum(axis=0) * (H / n if n else math.nan)
+        # Lists, since an episode is short; a step without a sample counts as the others do.
+        sampled = [[x for x in column if x == x] for column in played.thresholds.T.tolist()]
+        asked = np.array([H * sum(xs) / len(xs) if xs else math.nan for xs in sampled])
     else:
         asked = learner.thresholds
-    counted = played.constraints.sum(axis=0)
     lacking: Float = np.where(units.constraints.scale > 0.0, asked - counted, counted - asked)
     return lacking
