@@ -92,6 +92,7 @@ class EnvTraining:
         self.wanted = grid(record, first, self.last)
         self.rows: list[Float] = []  # of recorded episodes, [1+7m] each: see `result`
         self.sums = np.zeros((2, learner.interface.m))  # of shortfalls, weak and strong
+        self.senses = np.sign(learner.interface.units.constraints.scale).tolist()  # 1: at least
 
     @property
     def remaining(self) -> int:
@@ -112,14 +113,14 @@ class EnvTraining:
         learner, t = self.learner, self.learner.episode
         luck = self.rng.random(learner.interface.H)
         try:
-            played = self.box.play(learner.policy, luck, self.luck)
+            played = self.box.play(learner.state.pi, luck, self.luck)  # read, not kept: no copy
             wanted = t == self.wanted[len(self.rows)]
             row = self._row(played) if wanted else None
             self.observe(played)
         except InvalidEpisode as problem:
             raise InvalidEpisode(f"episode {t}, {problem}") from problem.__cause__
         self.luck = None  # the environment goes on with the luck that it has
-        lacking = _shortfall(played, learner)
+        lacking = self._shortfall(played)
         self.sums[0] += lacking
         self.sums[1] += np.maximum(lacking, 0.0)
         if row is not None:
@@ -131,6 +132,20 @@ class EnvTraining:
         sums = played.rewards.sum(keepdims=True), played.constraints.sum(axis=0)
         beliefs = learner.multipliers, learner.thresholds, *learner.threshold_bounds
         return np.concatenate([*sums, *beliefs])
+
+    def _shortfall(self, played: Episode) -> list[float]:
+        """What the constraint signals of an episode lack ``[m]``, in the user's units; positive is unsafe.
+
+        In lists, since arrays as short as an episode cost more than their numbers.
+        """
+        learner, H = self.learner, self.learner.interface.H
+        if learner.options.thresholds is None:  # a step without a sample counts as the others do
+            sampled = [[x for x in column if x == x] for column in played.thresholds.T.tolist()]
+            asked = [H * sum(xs) / len(xs) if xs else math.nan for xs in sampled]
+        else:
+            asked = learner.thresholds.tolist()
+        counted = [sum(column) for column in played.constraints.T.tolist()]
+        return [s * (a - c) for s, a, c in zip(self.senses, asked, counted, strict=True)]
 
     def result(self) -> Run:
         """The run so far; what only the truth could tell is missing."""
@@ -193,17 +208,3 @@ def _fitting(env: Any, learner: Learner, declarations: dict[str, Any]) -> BlackB
 def _another(seed: int, episode: int) -> int:
     """A seed for a learner that goes on at `episode`."""
     return int(np.random.SeedSequence(seed, spawn_key=(episode,)).generate_state(1)[0])
-
-
-def _shortfall(played: Episode, learner: Learner) -> Float:
-    """What the constraint signals of an episode lack ``[m]``, in the user's units; positive is unsafe."""
-    units, H = learner.interface.units, learner.interface.H
-    counted = np.array([sum(column) for column in played.constraints.T.tolist()])
-    if learner.options.thresholds is None:
-        # Lists, since an episode is short; a step without a sample counts as the others do.
-        sampled = [[x for x in column if x == x] for column in played.thresholds.T.tolist()]
-        asked = np.array([H * sum(xs) / len(xs) if xs else math.nan for xs in sampled])
-    else:
-        asked = learner.thresholds
-    lacking: Float = np.where(units.constraints.scale > 0.0, asked - counted, counted - asked)
-    return lacking
