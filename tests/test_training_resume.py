@@ -76,3 +76,20 @@ def test_advancing_goes_no_further_than_asked() -> None:
     while made.remaining:
         made.advance()
     assert made.advance() == 0
+
+
+def test_arrays_of_a_learner_with_another_mask_are_refused() -> None:
+    problem = ss.problems.make("machine")
+
+    def begin() -> training.Training:
+        learner = ss.Spot(**problem.interface, episodes=100, slack=0.5)
+        return training.Training(problem, learner, seed=0)
+
+    first = begin()
+    first.advance(10)
+    arrays = first.arrays()
+    begin().restore(arrays)
+    arrays["learner.mask"] = arrays["learner.mask"].copy()
+    arrays["learner.mask"][0, 0, 0] ^= True
+    with pytest.raises(ss.InvalidFile, match="other actions are admissible"):
+        begin().restore(arrays)

@@ -255,6 +255,8 @@ class Learner(ABC):
 
     def restore(self, arrays: dict[str, NDArray]) -> None:
         """Go on from where `arrays` were taken; this learner must have the same interface and options."""
+        if not np.array_equal(arrays["mask"], self.interface.mask):
+            raise InvalidFile("other actions are admissible there than for this learner")
         parts: dict[str, dict[str, NDArray]] = {"statistics": {}, "successors": {}, "window": {}}
         for name, array in arrays.items():
             kind, _, field = name.partition(".")
