@@ -13,12 +13,13 @@ A run is finished when its Parquet file exists. See docs/store.md.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .. import files
 from ..arrays import Policy
@@ -127,14 +128,7 @@ class Store:
             ).fetchnumpy()
         except duckdb.Error as problem:
             raise InvalidFile(f"{self.path} has no such results: {problem}") from None
-        names = np.asarray(found.pop("run"), dtype=str)
-        filled = {k: np.ma.filled(np.ma.asarray(v, np.float64), np.nan) for k, v in found.items()}
-        starts = np.flatnonzero(np.r_[True, names[1:] != names[:-1]])
-        ends = np.r_[starts[1:], len(names)]
-        return {
-            str(names[a]): {k: v[a:b] for k, v in filled.items()}
-            for a, b in zip(starts, ends, strict=True)
-        }
+        return by_run(found)
 
     def query(self, sql: str, parameters: Sequence[Any] | None = None) -> duckdb.DuckDBPyRelation:
         """DuckDB's answer to a question about the views `results` and `runs`.
@@ -259,3 +253,19 @@ def _flat(about: dict[str, Any]) -> dict[str, Any]:
         row["signals"] = json.dumps(about["signals"], sort_keys=True)
     row.update({f"limit_{i}": limit for i, limit in enumerate(about["limits"])})
     return row
+
+
+def by_run(found: Mapping[str, NDArray]) -> dict[str, Columns]:
+    """Rows in the order of their runs, taken apart: run -> column -> values; NaN where there is none."""
+    names = np.asarray(found["run"], dtype=str)
+    filled = {
+        k: np.ma.filled(np.ma.asarray(v, np.float64), np.nan)
+        for k, v in found.items()
+        if k != "run"
+    }
+    starts = np.flatnonzero(np.r_[True, names[1:] != names[:-1]])
+    ends = np.r_[starts[1:], len(names)]
+    return {
+        str(names[a]): {k: v[a:b] for k, v in filled.items()}
+        for a, b in zip(starts, ends, strict=True)
+    }

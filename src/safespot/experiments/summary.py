@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Float, Int
 from ..errors import InvalidOption
-from .store import Store
+from .store import Store, by_run
 
 METRICS = ("regret", "violation", "strong_regret", "strong_violation")
 POINTS = 33  # of the last decade that an exponent is fitted to
@@ -176,13 +176,10 @@ def exponent(episodes: Int, values: NDArray[np.floating[Any]]) -> float:
 def _curves(store: Store, metric: str) -> dict[str, tuple[Int, Float]]:
     """Episodes and a metric of every run."""
     found = store.query(f"select run, episode, {metric} from results order by run, episode")
-    columns = found.fetchnumpy()
-    runs = np.asarray(columns["run"], dtype=str)
-    episodes = np.asarray(columns["episode"], np.int64)
-    values = np.ma.filled(np.ma.asarray(columns[metric], np.float64), np.nan)
-    starts = np.flatnonzero(np.r_[True, runs[1:] != runs[:-1]])
-    ends = np.r_[starts[1:], len(runs)]
-    return {str(runs[a]): (episodes[a:b], values[a:b]) for a, b in zip(starts, ends, strict=True)}
+    return {
+        run: (columns["episode"].astype(np.int64), columns[metric])
+        for run, columns in by_run(found.fetchnumpy()).items()
+    }
 
 
 CONTENT = (
