@@ -1,7 +1,6 @@
 """Logged episodes: read and checked.
 
-A log has one row a step: `episode` (any whole number), `step` (0 … H-1), `state`, `action`, `reward`, `constraint_0` …,
-`threshold_0` … (empty where the step carried no sample), `next_state`. Other columns are ignored.
+A log has the columns of `rows`, its episodes any whole number; others are ignored.
 
 An episode is taken whole or not at all: one wrong value rejects all of it, since a learner observes whole episodes.
 """
@@ -9,7 +8,6 @@ An episode is taken whole or not at all: one wrong value rejects all of it, sinc
 from __future__ import annotations
 
 import math
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,9 +20,9 @@ from numpy.typing import ArrayLike
 from .arrays import Bool, Episode, Float, Int
 from .durable import DurableLearner
 from .errors import InvalidFile, InvalidOption
-from .files import replace
 from .learners.interface import Interface, interface
 from .learners.learner import Learner
+from .rows import Columns, check_ending, step_columns, write_rows
 from .tables import Ending, absorbing_states, mask_with_endings
 from .units import Affine
 
@@ -36,8 +34,6 @@ INDICES = ("step", "state", "action", "next_state")
 ENTRIES = 10**8  # of [H,S,A], at most, where the sizes are guessed from the data
 SHOWN = 5  # examples in a report
 ROOM = 1e-9  # of a range, for rounding, as for observed episodes
-
-Columns = dict[str, Any]  # name -> [rows]
 
 
 class Rejection(NamedTuple):
@@ -170,21 +166,7 @@ def warm_start(
 
 def write_log(path: str | Path, episodes: Iterable[Episode]) -> None:
     """Write episodes as a log that `read_log` reads, numbered from 0; whole or not at all."""
-    import duckdb
-
-    path = Path(path)
-    _way(path)
-    table = columns(episodes)
-    chosen = ", ".join(
-        f"nullif({name}, 'nan'::double) as {name}" if name.startswith("threshold_") else name
-        for name in table
-    )
-    kind = "csv, header" if path.suffix == ".csv" else "parquet"
-    with tempfile.TemporaryDirectory(prefix="safespot-") as scratch, duckdb.connect() as database:
-        written = Path(scratch, "log")
-        database.register("log", table)
-        database.execute(f"copy (select {chosen} from log) to '{written}' (format {kind})")
-        replace(path, written.read_bytes())
+    write_rows(Path(path), [columns(episodes)])
 
 
 def columns(episodes: Iterable[Episode]) -> Columns:
@@ -193,17 +175,16 @@ def columns(episodes: Iterable[Episode]) -> Columns:
     if len({e.constraints.shape[1] for e in played}) != 1:
         raise InvalidOption("a log needs an episode, and all of them as many constraints.")
     lengths = [len(e.actions) for e in played]
-    found: Columns = {
-        "episode": np.repeat(np.arange(len(played)), lengths),
-        "step": np.concatenate([np.arange(n) for n in lengths]),
-        "state": np.concatenate([e.states[:-1] for e in played]),
-        "action": np.concatenate([e.actions for e in played]),
-        "reward": np.concatenate([e.rewards for e in played]),
-    }
-    for name in ("constraint", "threshold"):
-        signals = np.concatenate([getattr(e, f"{name}s") for e in played])
-        found |= {f"{name}_{i}": np.ascontiguousarray(column) for i, column in enumerate(signals.T)}
-    return found | {"next_state": np.concatenate([e.states[1:] for e in played])}
+    return step_columns(
+        episode=np.repeat(np.arange(len(played)), lengths),
+        step=np.concatenate([np.arange(n) for n in lengths]),
+        state=np.concatenate([e.states[:-1] for e in played]),
+        action=np.concatenate([e.actions for e in played]),
+        reward=np.concatenate([e.rewards for e in played]),
+        constraints=np.concatenate([e.constraints for e in played]),
+        thresholds=np.concatenate([e.thresholds for e in played]),
+        next_state=np.concatenate([e.states[1:] for e in played]),
+    )
 
 
 # Reading
@@ -242,8 +223,7 @@ def _table(source: Any, name: str) -> Columns:
 
 
 def _way(path: Path) -> str:
-    if path.suffix not in WAYS:
-        raise InvalidFile(f"{path}: a log's name ends in {' or '.join(WAYS)}.")
+    check_ending(path)
     return WAYS[path.suffix]
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from . import files, journal
+from . import journal
 from .errors import InvalidFile
-
-FORMATS = {".parquet": "format parquet", ".csv": "format csv, header"}
+from .rows import Columns, check_ending, step_columns, write_rows
 
 
 def export_episodes(path: str | Path, to: str | Path) -> int:
@@ -23,61 +22,42 @@ def export_episodes(path: str | Path, to: str | Path) -> int:
 
     The learner may be open elsewhere.
     """
-    import duckdb
-
-    to = Path(to)
-    if to.suffix not in FORMATS:
-        raise InvalidFile(f"{to}: expected a name that ends in {' or '.join(sorted(FORMATS))}.")
-    folder, episodes = Path(path), 0
+    folder, to = Path(path), Path(to)
+    check_ending(to)
     starts = list(journal.numbered(folder, "journal"))
     if not starts:
         raise InvalidFile(f"{folder} holds no durable learner: it has no journal.")
-    temporary = to.with_name(f".{to.name}.tmp")
-    try:
-        with duckdb.connect(":memory:") as database:
-            for found in journal.chain(folder, starts[0]):
-                if not len(found.records):
-                    continue
-                steps = _columns(found.records)
-                database.register("steps", steps)
-                absent = ", ".join(
-                    f"case when not isnan({name}) then {name} end as {name}"
-                    for name in steps
-                    if "threshold" in name
-                )
-                chosen = f"select * replace ({absent}) from steps"
-                database.execute(f"create table if not exists trail as {chosen} limit 0")
-                database.execute(f"insert into trail {chosen}")
-                database.unregister("steps")
+    episodes = 0
+
+    def tables() -> Iterator[Columns]:
+        nonlocal episodes
+        for found in journal.chain(folder, starts[0]):
+            if len(found.records):
+                yield _columns(found.records)
                 episodes += len(found.records)
-            if not episodes:
-                raise InvalidFile(f"{folder} has no episodes yet.")
-            quoted = str(temporary).replace("'", "''")
-            database.execute(f"copy trail to '{quoted}' ({FORMATS[to.suffix]})")
-        with temporary.open("rb") as file:
-            files.disk.sync(file.fileno())
-        files.disk.rename(temporary, to)
-        files.disk.sync_folder(to.parent)
-    except (OSError, duckdb.Error) as problem:
-        with contextlib.suppress(OSError):
-            files.disk.remove(temporary)
-        raise InvalidFile(f"cannot write {to}: {problem}") from None
+        if not episodes:
+            raise InvalidFile(f"{folder} has no episodes yet.")
+
+    write_rows(to, tables())
     return episodes
 
 
-def _columns(records: NDArray) -> dict[str, NDArray]:
-    """The steps of some records, a column each."""
+def _columns(records: NDArray) -> Columns:
+    """The steps of some records."""
     n, H, m = records["constraints"].shape
-    columns = {
-        "episode": np.repeat(records["number"].astype(np.int64) + 1, H),
-        "step": np.tile(np.arange(H), n),
-        "state": records["states"][:, :-1],
-        "action": records["actions"],
-        "reward": records["rewards"],
-        **{f"constraint_{i}": records["constraints"][:, :, i] for i in range(m)},
-        **{f"threshold_{i}": records["thresholds"][:, :, i] for i in range(m)},
-        "next_state": records["states"][:, 1:],
-        "probability": records["probabilities"],
-        "policy_version": np.repeat(records["number"].astype(np.int64), H),
+    version = np.repeat(records["number"].astype(np.int64), H)
+    steps = step_columns(
+        episode=version + 1,
+        step=np.tile(np.arange(H), n),
+        state=records["states"][:, :-1].reshape(-1),
+        action=records["actions"].reshape(-1),
+        reward=records["rewards"].reshape(-1),
+        constraints=records["constraints"].reshape(-1, m),
+        thresholds=records["thresholds"].reshape(-1, m),
+        next_state=records["states"][:, 1:].reshape(-1),
+    )
+    return {
+        **steps,
+        "probability": np.ascontiguousarray(records["probabilities"]).reshape(-1),
+        "policy_version": version,
     }
-    return {name: np.ascontiguousarray(column).reshape(-1) for name, column in columns.items()}

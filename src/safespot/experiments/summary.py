@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Float, Int
 from ..errors import InvalidOption
+from .parquet import Columns
 from .store import Store, by_run
 
 METRICS = ("regret", "violation", "strong_regret", "strong_violation")
@@ -96,11 +96,11 @@ def groups(store: Store) -> list[Group]:
 
 def summarise(store: Store, *, confidence: float = 0.95) -> list[Summary]:
     """Every group: what its metrics are at the end, and how they grow."""
-    curves = {metric: _curves(store, metric) for metric in METRICS}
-    made = []
+    curves, made = _curves(store, METRICS), []
     for group in groups(store):
-        ends = {m: [curves[m][run][1][-1] for run in group.runs] for m in METRICS}
-        slopes = {m: [exponent(*curves[m][run]) for run in group.runs] for m in METRICS}
+        members = [curves[run] for run in group.runs]
+        ends = {m: [one[m][-1] for one in members] for m in METRICS}
+        slopes = {m: [exponent(one["episode"], one[m]) for one in members] for m in METRICS}
         made.append(
             Summary(
                 group,
@@ -118,14 +118,13 @@ def compare(store: Store, metric: str = "regret", *, confidence: float = 0.95) -
     """
     if metric not in METRICS:
         raise InvalidOption(f"metric must be one of {', '.join(METRICS)}, got {metric!r}.")
-    curves = _curves(store, metric)
-    made = []
+    curves, made = _curves(store, [metric]), []
     for first, second in combinations(groups(store), 2):
         if _setting(first) != _setting(second):
             continue
         theirs = dict(zip(second.seeds, second.runs, strict=True))
         differences = [
-            curves[run][1][-1] - curves[theirs[seed]][1][-1]
+            curves[run][metric][-1] - curves[theirs[seed]][metric][-1]
             for seed, run in zip(first.seeds, first.runs, strict=True)
             if seed in theirs
         ]
@@ -156,7 +155,7 @@ def estimate(values: Sequence[float], *, confidence: float = 0.95) -> Estimate:
     return Estimate(float(sample.mean()), float(interval.low), float(interval.high), n)
 
 
-def exponent(episodes: Int, values: NDArray[np.floating[Any]]) -> float:
+def exponent(episodes: NDArray, values: NDArray[np.floating[Any]]) -> float:
     """The slope of log(values) over log(episodes) in the last decade; NaN where they are not all positive.
 
     Points are taken evenly in log(episode), so that a run recorded at every episode counts its last ones no more than
@@ -173,13 +172,11 @@ def exponent(episodes: Int, values: NDArray[np.floating[Any]]) -> float:
     return float(x @ (y - y.mean()) / (x @ x))
 
 
-def _curves(store: Store, metric: str) -> dict[str, tuple[Int, Float]]:
-    """Episodes and a metric of every run."""
-    found = store.query(f"select run, episode, {metric} from results order by run, episode")
-    return {
-        run: (columns["episode"].astype(np.int64), columns[metric])
-        for run, columns in by_run(found.fetchnumpy()).items()
-    }
+def _curves(store: Store, metrics: Sequence[str]) -> dict[str, Columns]:
+    """Episodes and metrics of every run."""
+    chosen = ", ".join(metrics)
+    found = store.query(f"select run, episode, {chosen} from results order by run, episode")
+    return by_run(found.fetchnumpy())
 
 
 CONTENT = (

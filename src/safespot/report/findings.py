@@ -17,6 +17,7 @@ import numpy as np
 from ..arrays import Float, Int
 from ..experiments import Store
 from ..experiments.spec import setting_of
+from ..experiments.store import by_run
 from ..experiments.summary import Estimate, Group, Summary, estimate, summarise
 from ..experiments.work import Setting, read_setting
 from ..signals import Problem
@@ -187,10 +188,7 @@ def _rows(store: Store, points: int) -> dict[str, dict[str, Float]]:
             "record::varchar = ? and episode in (select unnest(?)) order by results.run, episode",
             [episodes, record, shown.tolist()],
         ).fetchnumpy()
-        runs = np.asarray(table.pop("run"), str)
-        columns = {k: np.ma.filled(np.ma.asarray(v, np.float64), np.nan) for k, v in table.items()}
-        for run in np.unique(runs):
-            found[str(run)] = {k: v[runs == run] for k, v in columns.items()}
+        found |= by_run(table)
     return found
 
 
