@@ -47,11 +47,11 @@ class Step(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """An episode as an environment shows it: rewards, m constraints and m thresholds (NaN: no sample) side by side."""
+    """An episode as an environment shows it: rewards, m constraints and m thresholds (NaN: no sample), a row each."""
 
     states: Int  # [H+1]
     actions: Int  # [H]
-    signals: Float  # [H, 1+2m]
+    signals: Float  # [1+2m, H]
     steps: int  # that were played; the rest is padded
 
 
@@ -120,7 +120,7 @@ class BlackBox:
         self._first_action = int(actions.start)
         self._rewards, self._ending_of, self._clip = rewards, ending_of, clip
         self._constraints, self._thresholds, m, costs = self._probe(constraints, thresholds)
-        self._padding = [ending.payoffs(m, error=InvalidOption) for ending in absorbing]
+        paddings = [ending.payoffs(m, error=InvalidOption) for ending in absorbing]
         problem = getattr(env.unwrapped, "problem", None)
         if isinstance(problem, Problem):
             self.interface = problem.interface
@@ -141,19 +141,20 @@ class BlackBox:
                 "ranges": terms.ranges,
             }
         ranges = self.interface["ranges"]
-        self._bounds = low, high = np.array(
-            [ranges["reward"], *ranges["constraints"] * 2]
-        ).T  # [1+2m] each
+        self._bounds = low, high = np.array([ranges["reward"], *ranges["constraints"] * 2]).T[
+            :, :, None
+        ]  # [1+2m, 1] each
         self._tolerated = low - ROOM * (high - low), high + ROOM * (high - low)
-        for padding in self._padding if not clip else ():
-            outside = (padding < self._tolerated[0][: 1 + m]) | (
-                padding > self._tolerated[1][: 1 + m]
-            )
-            if outside.any():
+        self._padded = []  # [1+2m, H] of each ending: what its steps show
+        for padding in paddings:
+            shown = np.append(padding, np.full(m, np.nan))[:, None]
+            outside = (shown < self._tolerated[0]) | (shown > self._tolerated[1])
+            if outside.any() and not clip:
                 raise InvalidOption(
                     f"an ending pays and counts {padding.tolist()} a step, and its declared ranges are "
-                    f"{np.transpose(self._bounds)[: 1 + m].tolist()}."
+                    f"{np.hstack([low, high])[: 1 + m].tolist()}."
                 )
+            self._padded.append(np.repeat(shown, self.interface["horizon"], axis=1))
 
     def play(self, policy: Policy, luck: Float, seed: int | None = None) -> Episode:
         """Play an episode of `policy` ``[H,S,A]``; its actions are drawn with the uniform numbers `luck` ``[H]``.
@@ -164,28 +165,26 @@ class BlackBox:
         m = self.interface["constraints"]
         states, actions, signals, steps = self.show(policy, luck, seed)
         if self._clip:
-            signals[:, : 1 + m] = signals[:, : 1 + m].clip(
-                *(bound[: 1 + m] for bound in self._bounds)
-            )
+            signals[: 1 + m] = signals[: 1 + m].clip(*(bound[: 1 + m] for bound in self._bounds))
         low, high = self._tolerated
-        played = signals[:steps]
+        played = signals[:, :steps]
         fine = (played >= low) & (played <= high)
         if np.count_nonzero(fine) < fine.size:
             self._complain(played, fine)
-        parts = signals[:, 0], signals[:, 1 : 1 + m], signals[:, 1 + m :]
-        return Episode.trusted(states, actions, *(part.copy() for part in parts))
+        parts = signals[0], signals[1 : 1 + m].T, signals[1 + m :].T
+        return Episode.trusted(states, actions, *map(np.ascontiguousarray, parts))
 
     def _complain(self, signals: Float, fine: Bool) -> None:
         """Raise if a signal is not `fine`, unless it belongs to a threshold sample that is missing."""
         m, (low, high) = self.interface["constraints"], self._bounds
-        fine[:, 1 + m :] |= np.isnan(signals[:, 1 + m :]).all(axis=1, keepdims=True)
+        fine[1 + m :] |= np.isnan(signals[1 + m :]).all(axis=0)
         if not fine.all():
-            h, c = first(~fine)
+            h, c = first(~fine.T)
             names = ["rewards", *(f"{key}[{i}]" for key in SIGNALS[1:] for i in range(m))]
             raise _at(
                 h,
                 names[c],
-                f"{signals[h, c]} lies outside its declared range, {low[c]:g} to {high[c]:g}. Declare the range "
+                f"{signals[c, h]} lies outside its declared range, {low[c, 0]:g} to {high[c, 0]:g}. Declare the range "
                 "that it has, or have it cut off with clip=True.",
             )
 
@@ -194,13 +193,10 @@ class BlackBox:
         H, m = self.interface["horizon"], self.interface["constraints"]
         states, actions, *found = self._walk(policy, luck.tolist(), seed)
         n, s = len(actions), states[-1]
-        signals = np.empty((H, 1 + 2 * m))
-        places = slice(1), slice(1, 1 + m), slice(1 + m, None)
-        for key, values, place in zip(SIGNALS, found, places, strict=True):
-            _fill(key, values, signals[:n, place])
+        signals = _signals(found, n, m)
         if n < H:
-            signals[n:, : 1 + m] = self._padding[s - self._states]
-            signals[n:, 1 + m :] = np.nan
+            signals, played = self._padded[s - self._states].copy(), signals
+            signals[:, :n] = played
         rest = H - n
         return Shown(np.array(states + [s] * rest), np.array(actions + [0] * rest), signals, n)
 
@@ -324,19 +320,32 @@ def _at(step: int, asked: str, words: str) -> InvalidEpisode:
     return InvalidEpisode(f"step {step}, {asked}: {words}")
 
 
-def _fill(key: str, values: list[Any], out: Float) -> None:
-    """Write the signals that the steps showed, ``[n,.]``; None is NaN."""
+def _signals(found: Sequence[list[Any]], n: int, m: int) -> Float:
+    """What n steps showed of rewards, constraints and thresholds, ``[1+2m, n]``; None is NaN."""
     try:
-        out[:] = _numbers(values, out.shape)
-    except (TypeError, ValueError):  # samples are missing, or something is wrong
-        for h, value in enumerate(values):
-            out[h] = np.nan
-            if value is not None:
-                try:
-                    out[h] = _numbers(value, out.shape[1:])
-                except (TypeError, ValueError):
-                    words = f"{out.shape[1]} number(s) are needed, got {value!r}."
-                    raise _at(h, key, words) from None
+        rewards, *others = found
+        several = (
+            [row for values in others for row in zip(*values, strict=True)] if m > 1 else others
+        )
+        return _numbers([rewards, *several], (1 + 2 * m, n)).astype(np.float64, copy=False)
+    except (
+        TypeError,
+        ValueError,
+    ):  # of another form, or samples are missing, or something is wrong
+        parts = zip(SIGNALS, found, (1, m, m), strict=True)
+        return np.hstack([_one_by_one(*part) for part in parts]).T.copy()
+
+
+def _one_by_one(key: str, values: list[Any], size: int) -> Float:
+    """The signals of one kind that the steps showed, ``[n, size]``."""
+    out = np.full((len(values), size), np.nan)
+    for h, value in enumerate(values):
+        if value is not None:
+            try:
+                out[h] = _numbers(value, (size,))
+            except (TypeError, ValueError):
+                raise _at(h, key, f"{size} number(s) are needed, got {value!r}.") from None
+    return out
 
 
 def _numbers(value: Any, shape: tuple[int, ...]) -> NDArray:
@@ -412,7 +421,7 @@ def _odd(played: list[Shown], f: Mapping[str, Any]) -> list[str]:
     """What is odd about whole episodes."""
     sentences = []
     m, ranges = f["constraints"], f["ranges"]
-    signals = np.concatenate([shown.signals for shown in played]).T
+    signals = np.hstack([shown.signals for shown in played])
     names = ["rewards", *(f"{key} of constraint {i}" for key in SIGNALS[1:] for i in range(m))]
     bounds = [ranges["reward"], *ranges["constraints"] * 2]
     for name, values, (low, high) in zip(names, signals, bounds, strict=True):

@@ -91,7 +91,7 @@ class EnvTraining:
         self.seconds = 0.0
         self.wanted = grid(record, first, self.last)
         self.rows: list[Float] = []  # of recorded episodes, [1+7m] each: see `result`
-        self.sums = np.zeros((2, learner.interface.m))  # of shortfalls, weak and strong
+        self.weak, self.strong = ([0.0] * learner.interface.m for _ in range(2))  # shortfalls
         self.senses = np.sign(learner.interface.units.constraints.scale).tolist()  # 1: at least
 
     @property
@@ -120,11 +120,11 @@ class EnvTraining:
         except InvalidEpisode as problem:
             raise InvalidEpisode(f"episode {t}, {problem}") from problem.__cause__
         self.luck = None  # the environment goes on with the luck that it has
-        lacking = self._shortfall(played)
-        self.sums[0] += lacking
-        self.sums[1] += np.maximum(lacking, 0.0)
+        for i, lacking in enumerate(self._shortfall(played)):
+            self.weak[i] += lacking
+            self.strong[i] += max(lacking, 0.0)
         if row is not None:
-            self.rows.append(np.concatenate([row, self.sums.ravel()]))
+            self.rows.append(np.concatenate([row, self.weak, self.strong]))
 
     def _row(self, played: Episode) -> Float:
         """What there is to record of an episode before it is learned from."""
