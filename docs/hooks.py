@@ -30,6 +30,10 @@ FONT = Path(str(distribution("ziamath").locate_file("ziamath/fonts/STIXTwoMath-R
 MODULES = ("gym", "problems", "theory", "report", "experiments.summary")
 OPTION = re.compile(r"^ +(\w+): (.*?)(?=^ +\w+: |\Z)", re.MULTILINE | re.DOTALL)
 MATH = re.compile(r'<(span|div) class="arithmatex">\\[(\[](?P<latex>.*?)\\[)\]]</\1>', re.DOTALL)
+TEST = re.compile(r"<td><code>tests/[^<]+::[^<]+")
+# Browsers break a line on either side of a formula, even before a comma.
+TOUCHING = re.compile(r'([(\[](?=<span class="math">)|</math></span>(?=[)\].,;:]))')
+WORD_JOINER = "\u2060"
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -66,8 +70,9 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def on_page_content(html: str, page: Page, **_: Any) -> str:
-    """Turn LaTeX into MathML, which browsers read without a script."""
-    return MATH.sub(_mathml, html)
+    """Turn LaTeX into MathML, which browsers read without a script, and let the long names of tests wrap."""
+    html = TEST.sub(lambda match: re.sub("::|_", r"\g<0><wbr>", match[0]), html)
+    return TOUCHING.sub(rf"\g<0>{WORD_JOINER}", MATH.sub(_mathml, html))
 
 
 def public_modules() -> dict[str, list[str]]:
@@ -101,10 +106,18 @@ def path_of(module: str, name: str) -> str:
 
 
 def _mathml(match: re.Match[str]) -> str:
-    """MathML of what was matched; the converter knows no `aligned`, and takes no backslash off a large brace."""
+    """MathML of what was matched.
+
+    The converter knows no `aligned`, takes no backslash off a large brace, lets only the first of two bars grow, and
+    sets no space between a function's name and its argument.
+    """
     latex = html.unescape(match["latex"]).replace("{aligned}", "{align*}")
     display = "block" if match[1] == "div" else "inline"
     made = re.sub(r">\\([{}])<", r">\1<", convert(latex, display=display))
+    made = re.sub(
+        r"<mo>(&#x02016;|&#x0007C;)", r'<mo stretchy="false" lspace="0" rspace="0">\1', made
+    )
+    made = re.sub(r"(<mi>ln</mi>)(<m(?!o))", r'\1<mspace width="0.167em" />\2', made)
     return made if display == "block" else f'<span class="math">{made}</span>'
 
 
@@ -135,7 +148,7 @@ def _index(modules: dict[str, list[str]]) -> Iterator[str]:
         home = importlib.import_module(f"safespot.{module}")
         for name in names:
             path = path_of(module, name)
-            shown = path.removeprefix("safespot.")
+            shown = name if safespot._HOME.get(name) == module else path.removeprefix("safespot.")
             yield f"| [`{shown}`]({_page(module)}#{path}) | {_first_line(getattr(home, name))} |"
 
 
@@ -198,7 +211,7 @@ def _parameters(command: Any) -> Iterator[str]:
         default = parameter.default if isinstance(parameter.default, str | int | float) else ""
         shown = "" if default in ("", False) else f"`{default}`"
         help_text = (getattr(parameter, "help", None) or "").replace("|", r"\|")
-        yield f"| {names.replace('|', chr(92) + '|')} | {help_text} | {shown} |"
+        yield f"| {names.replace('|', ' or ')} | {help_text} | {shown} |"
 
 
 def _examples() -> Iterator[str]:
