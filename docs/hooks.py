@@ -32,8 +32,7 @@ OPTION = re.compile(r"^ +(\w+): (.*?)(?=^ +\w+: |\Z)", re.MULTILINE | re.DOTALL)
 MATH = re.compile(r'<(span|div) class="arithmatex">\\[(\[](?P<latex>.*?)\\[)\]]</\1>', re.DOTALL)
 TEST = re.compile(r"<td><code>tests/[^<]+::[^<]+")
 # Browsers break a line on either side of a formula, even before a comma.
-TOUCHING = re.compile(r'([(\[](?=<span class="math">)|</math></span>(?=[)\].,;:]))')
-WORD_JOINER = "\u2060"
+TOUCHING = re.compile(r'[(\[]*<span class="math">.*?</math></span>[)\].,;:]*', re.DOTALL)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -72,7 +71,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 def on_page_content(html: str, page: Page, **_: Any) -> str:
     """Turn LaTeX into MathML, which browsers read without a script, and let the long names of tests wrap."""
     html = TEST.sub(lambda match: re.sub("::|_", r"\g<0><wbr>", match[0]), html)
-    return TOUCHING.sub(rf"\g<0>{WORD_JOINER}", MATH.sub(_mathml, html))
+    return TOUCHING.sub(r'<span class="unbroken">\g<0></span>', MATH.sub(_mathml, html))
 
 
 def public_modules() -> dict[str, list[str]]:
