@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[1]
 # MathML needs a font with a table for mathematics, which not every system has. This one is under the Open Font Licence.
 FONT = Path(str(distribution("ziamath").locate_file("ziamath/fonts/STIXTwoMath-Regular.ttf")))
 # Public modules beside the ones that `safespot` itself takes names from.
-MODULES = ("gym", "problems", "theory", "report", "experiments.summary")
+MODULES = ("clinic", "gym", "problems", "theory", "report", "experiments.summary")
 OPTION = re.compile(r"^ +(\w+): (.*?)(?=^ +\w+: |\Z)", re.MULTILINE | re.DOTALL)
 MATH = re.compile(r'<(span|div) class="arithmatex">\\[(\[](?P<latex>.*?)\\[)\]]</\1>', re.DOTALL)
 TEST = re.compile(r"<td><code>tests/[^<]+::[^<]+")
@@ -75,13 +75,15 @@ def on_page_content(html: str, page: Page, **_: Any) -> str:
 
 
 def public_modules() -> dict[str, list[str]]:
-    """The public names by the module that documents them, each name once."""
+    """The public names by the module that documents them; what two modules offer stands in the first."""
     homes = {home: list(names) for home, names in safespot._HOMES.items()}
+    known = {id(getattr(_module(home), name)) for home, names in homes.items() for name in names}
     for module in (*homes, *MODULES):
-        found = importlib.import_module(f"safespot.{module}")
-        known = {name for names in homes.values() for name in names}
+        found = _module(module)
         if module in MODULES or hasattr(found, "__all__"):
-            homes.setdefault(module, []).extend(n for n in _public(found) if n not in known)
+            new = [name for name in _public(found) if id(getattr(found, name)) not in known]
+            homes.setdefault(module, []).extend(new)
+            known |= {id(getattr(found, name)) for name in new}
     return dict(sorted(homes.items()))
 
 
@@ -120,6 +122,10 @@ def _mathml(match: re.Match[str]) -> str:
     return made if display == "block" else f'<span class="math">{made}</span>'
 
 
+def _module(name: str) -> Any:
+    return importlib.import_module(f"safespot.{name}")
+
+
 def _page(module: str) -> str:
     return f"reference/{module}.md"
 
@@ -144,7 +150,7 @@ def _index(modules: dict[str, list[str]]) -> Iterator[str]:
     yield "of them. The [command](reference/command.md) has a page, too.\n"
     yield "| name | what it is |\n|---|---|"
     for module, names in modules.items():
-        home = importlib.import_module(f"safespot.{module}")
+        home = _module(module)
         for name in names:
             path = path_of(module, name)
             shown = name if safespot._HOME.get(name) == module else path.removeprefix("safespot.")
@@ -153,7 +159,7 @@ def _index(modules: dict[str, list[str]]) -> Iterator[str]:
 
 def _reference(module: str, names: list[str]) -> Iterator[str]:
     yield f"# `safespot.{module}`\n"
-    yield inspect.getdoc(importlib.import_module(f"safespot.{module}")) or ""
+    yield inspect.getdoc(_module(module)) or ""
     if module == "learners":
         yield from _learner_options()
     for name in names:
