@@ -27,9 +27,12 @@ ROOT = Path(__file__).parents[1]
 # MathML needs a font with a table for mathematics, which not every system has. This one is under the Open Font Licence.
 FONT = Path(str(distribution("ziamath").locate_file("ziamath/fonts/STIXTwoMath-Regular.ttf")))
 # Public modules beside the ones that `safespot` itself takes names from.
-MODULES = ("gym", "problems", "theory", "report", "experiments.summary")
+MODULES = ("clinic", "gym", "problems", "theory", "report", "experiments.summary")
 OPTION = re.compile(r"^ +(\w+): (.*?)(?=^ +\w+: |\Z)", re.MULTILINE | re.DOTALL)
 MATH = re.compile(r'<(span|div) class="arithmatex">\\[(\[](?P<latex>.*?)\\[)\]]</\1>', re.DOTALL)
+TEST = re.compile(r"<td><code>tests/[^<]+::[^<]+")
+# Browsers break a line on either side of a formula, even before a comma.
+TOUCHING = re.compile(r'[(\[]*<span class="math">.*?</math></span>[)\].,;:]*', re.DOTALL)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -66,18 +69,21 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def on_page_content(html: str, page: Page, **_: Any) -> str:
-    """Turn LaTeX into MathML, which browsers read without a script."""
-    return MATH.sub(_mathml, html)
+    """Turn LaTeX into MathML, which browsers read without a script, and let the long names of tests wrap."""
+    html = TEST.sub(lambda match: re.sub("::|_", r"\g<0><wbr>", match[0]), html)
+    return TOUCHING.sub(r'<span class="unbroken">\g<0></span>', MATH.sub(_mathml, html))
 
 
 def public_modules() -> dict[str, list[str]]:
-    """The public names by the module that documents them, each name once."""
+    """The public names by the module that documents them; what two modules offer stands in the first."""
     homes = {home: list(names) for home, names in safespot._HOMES.items()}
+    known = {id(getattr(_module(home), name)) for home, names in homes.items() for name in names}
     for module in (*homes, *MODULES):
-        found = importlib.import_module(f"safespot.{module}")
-        known = {name for names in homes.values() for name in names}
+        found = _module(module)
         if module in MODULES or hasattr(found, "__all__"):
-            homes.setdefault(module, []).extend(n for n in _public(found) if n not in known)
+            new = [name for name in _public(found) if id(getattr(found, name)) not in known]
+            homes.setdefault(module, []).extend(new)
+            known |= {id(getattr(found, name)) for name in new}
     return dict(sorted(homes.items()))
 
 
@@ -101,11 +107,23 @@ def path_of(module: str, name: str) -> str:
 
 
 def _mathml(match: re.Match[str]) -> str:
-    """MathML of what was matched; the converter knows no `aligned`, and takes no backslash off a large brace."""
+    """MathML of what was matched.
+
+    The converter knows no `aligned`, takes no backslash off a large brace, lets only the first of two bars grow, and
+    sets no space between a function's name and its argument.
+    """
     latex = html.unescape(match["latex"]).replace("{aligned}", "{align*}")
     display = "block" if match[1] == "div" else "inline"
     made = re.sub(r">\\([{}])<", r">\1<", convert(latex, display=display))
+    made = re.sub(
+        r"<mo>(&#x02016;|&#x0007C;)", r'<mo stretchy="false" lspace="0" rspace="0">\1', made
+    )
+    made = re.sub(r"(<mi>ln</mi>)(<m(?!o))", r'\1<mspace width="0.167em" />\2', made)
     return made if display == "block" else f'<span class="math">{made}</span>'
+
+
+def _module(name: str) -> Any:
+    return importlib.import_module(f"safespot.{name}")
 
 
 def _page(module: str) -> str:
@@ -132,16 +150,16 @@ def _index(modules: dict[str, list[str]]) -> Iterator[str]:
     yield "of them. The [command](reference/command.md) has a page, too.\n"
     yield "| name | what it is |\n|---|---|"
     for module, names in modules.items():
-        home = importlib.import_module(f"safespot.{module}")
+        home = _module(module)
         for name in names:
             path = path_of(module, name)
-            shown = path.removeprefix("safespot.")
+            shown = name if safespot._HOME.get(name) == module else path.removeprefix("safespot.")
             yield f"| [`{shown}`]({_page(module)}#{path}) | {_first_line(getattr(home, name))} |"
 
 
 def _reference(module: str, names: list[str]) -> Iterator[str]:
     yield f"# `safespot.{module}`\n"
-    yield inspect.getdoc(importlib.import_module(f"safespot.{module}")) or ""
+    yield inspect.getdoc(_module(module)) or ""
     if module == "learners":
         yield from _learner_options()
     for name in names:
@@ -198,7 +216,7 @@ def _parameters(command: Any) -> Iterator[str]:
         default = parameter.default if isinstance(parameter.default, str | int | float) else ""
         shown = "" if default in ("", False) else f"`{default}`"
         help_text = (getattr(parameter, "help", None) or "").replace("|", r"\|")
-        yield f"| {names.replace('|', chr(92) + '|')} | {help_text} | {shown} |"
+        yield f"| {names.replace('|', ' or ')} | {help_text} | {shown} |"
 
 
 def _examples() -> Iterator[str]:

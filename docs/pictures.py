@@ -241,9 +241,7 @@ def data_path() -> str:
     parts.append(
         f'<path d="M{x + WIDE * 0.72} {y}V{across}H{_corner("evaluation")[0] + WIDE}" {_stroke("5 4")}/>'
     )
-    parts.append(
-        _text(x + WIDE * 0.72 - 8, across - 6, "λ, in the next episode", 10, "#444", "end")
-    )
+    parts.append(_text(x + WIDE / 2 - 6, across - 6, "λ, in the next episode", 10, "#444", "end"))
     parts.append(_text(18, top - 8, "π, in the next episode", 10, "#444", "start"))
     for name, (_, _, title, about, code) in BOXES.items():
         x, y = _corner(name)

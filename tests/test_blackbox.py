@@ -180,7 +180,8 @@ def test_what_is_outside_its_range_is_an_error_unless_clipped() -> None:
         (Corridor(), {"horizon": 2, "states": 3}, "bins are for Box"),
         (Corridor(), {"horizon": 2, "senses": "<"}, "senses must be"),
         (gymnasium.make("Pendulum-v1"), {"horizon": 2, "states": 3}, "Discrete action space is needed"),
-        (gymnasium.make("CartPole-v1"), {"horizon": 2}, "need bins="),
+        (gymnasium.make("CartPole-v1"), {"horizon": 2}, r"must be cut into bins. Give states="),
+        ("CartPole-v1", {"horizon": 2}, "gymnasium.make makes one"),
         (gymnasium.make("CartPole-v1"), {"horizon": 2, "states": 4}, "cannot be cut evenly"),
     ],
 )  # fmt: skip

@@ -86,10 +86,16 @@ def test_the_reference_has_every_public_name() -> None:
     modules = hooks().public_modules()
     names = {name for names in modules.values() for name in names}
     assert set(ss.__all__) <= names | set(modules)
+    shown = set()
     for module, found in modules.items():
         home = importlib.import_module(f"safespot.{module}")
         for name in found:
             assert (getattr(home, name).__doc__ or "").strip(), f"{module}.{name} says nothing"
+            shown.add(getattr(home, name))
+    for module in hooks().MODULES:
+        home = importlib.import_module(f"safespot.{module}")
+        for name in hooks()._public(home):
+            assert getattr(home, name) in shown, f"{module}.{name} is on no page"
 
 
 def test_the_command_page_has_every_option() -> None:

@@ -372,7 +372,7 @@ def test_wrong_sources() -> None:
         ss.certify_by_trial(itertools.repeat(3), SAFE, 9, interface=problem.interface)
     with pytest.raises(InvalidOption, match="an environment declares its own"):
         ss.certify_by_trial(object(), SAFE, 9, interface=problem.interface)
-    with pytest.raises(InvalidOption, match="Discrete action space"):
+    with pytest.raises(InvalidOption, match="Gymnasium environment is needed"):
         ss.certify_by_trial(object(), SAFE, 9)
     drifting = ss.Problem(problem.cmdp, ss.Signals(drift=ss.Drift([0.5], first=9)))
     with pytest.raises(InvalidOption, match="thresholds of this problem drift"):

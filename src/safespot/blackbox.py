@@ -104,6 +104,10 @@ class BlackBox:
         clip: bool = False,
     ) -> None:
         actions = getattr(env, "action_space", None)
+        if actions is None:
+            raise InvalidOption(
+                f"a Gymnasium environment is needed, got {env!r}; gymnasium.make makes one of a name."
+            )
         if not isinstance(actions, spaces.Discrete):
             raise InvalidOption(
                 f"an environment with a Discrete action space is needed, not {actions}; wrap it so that its "

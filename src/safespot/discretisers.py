@@ -95,8 +95,8 @@ def _edges(space: spaces.Box, bins: Any) -> list[list[float]]:
     size = int(np.prod(space.shape))
     if bins is None:
         raise InvalidOption(
-            f"observations in {space} need bins=: a number, edges for each of its {size} entries, or "
-            "what warm_up finds."
+            f"observations in {space} must be cut into bins. Give states= (bins= where `discretiser` is called): "
+            f"a number, edges for each of its {size} entries, or what safespot.gym.warm_up(env, number) finds."
         )
     each = bins if isinstance(bins, Sequence) else [bins] * size
     if len(each) != size:
@@ -112,7 +112,7 @@ def _cut(cut: Any, low: float, high: float) -> list[float]:
         if not (math.isfinite(low) and math.isfinite(high)):
             raise InvalidOption(
                 f"an entry of the observation lies in [{low}, {high}], which cannot be cut evenly. Give "
-                "edges, or what warm_up finds."
+                "edges, or what safespot.gym.warm_up(env, number) finds."
             )
         return [float(edge) for edge in np.linspace(low, high, count + 1)[1:-1]]
     edges = as_floats("edges", cut, error=InvalidOption)

@@ -7,9 +7,9 @@
 An episode is checked, then written to a journal and synced, then learned. Opening the learner again takes the last
 snapshot and learns the journal's episodes anew, which gives the same state bit for bit. The folder holds
 
-    owner                            who has it open; locked while that process lives
-    snapshot-<n>.safetensors         the learner after n episodes (`Learner.save`); the last two are kept
-    journal-<n>                      the episodes after that, until the next one begins; all are kept, for the audit
+    owner                      who has it open; locked while that process lives
+    snapshot-<n>.safetensors   the learner after n episodes (`Learner.save`); the last two
+    journal-<n>                the episodes from n on, until the next journal; all of them, for the audit
 
 The first snapshot is the learner that was given. A snapshot is a shortcut: where the last one is damaged, the one
 before it and two journals give the same.
