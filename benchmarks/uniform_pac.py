@@ -24,7 +24,7 @@ from safespot.arrays import Float
 from safespot.cmdp import Model
 from safespot.compilation import kernel
 from safespot.estimators import Statistics, add_visit, statistics
-from safespot.learners.step import State, sweep_steps
+from safespot.learners.step import Rows, State, sweep_steps
 from safespot.metrics import Tracker, empty_tracker, track
 from safespot.oracle import forward_values
 from safespot.simulation import Laws, Noise, as_laws, draw_noise, play_kernel, streams
@@ -111,10 +111,11 @@ def block(
     H, S, A = state.pi.shape
     states, actions = np.zeros(H + 1, np.int64), np.zeros(H, np.int64)
     rewards, constraints, thresholds = np.zeros(H), np.zeros((H, 1)), np.zeros((H, 1))
-    w, policy = state.scratch, state.pi.reshape(state.pi.size)
+    w, size = state.scratch, state.pi.size
+    rows = Rows(state.logits.reshape(size), state.pi.reshape(size))
     for n in range(episodes):
         t = state.finished[0] + 1
-        forward_values(model, policy, tracker.now, tracker.after, tracker.mass, tracker.values)
+        forward_values(model, rows.pi, tracker.now, tracker.after, tracker.mass, tracker.values)
         track(tracker, float(t), optimum)
         shortfall = tracker.limits[0] - tracker.values[1]
         if shortfall > peak[0]:
@@ -123,7 +124,7 @@ def block(
             model, model.alpha, laws, luck, n, state.pi,
             states, actions, rewards, constraints, thresholds,
         )  # fmt: skip
-        sweep_steps(study.eta, state, seen.successors)
+        sweep_steps(study.eta, state, rows, seen.successors)
         w.values[0] = H - w.G[1, study.start]
         dual_step(state.lam, tracker.limits, w.values, study.step, np.inf)
         for h in range(H):

@@ -77,7 +77,7 @@ def test_some_states_of_one_step(dense: bool) -> None:
     for first, last in [(0, S)] if dense else lists:
         G = np.full((1 + m, S), 9.0)
         moves = planning.evaluate_states(
-            statistics.successors, lack, weight, pi[0].reshape(-1), lam, 0, first, last,
+            statistics.successors, lack, weight, pi[0].reshape(-1), lam, A, 0, first, last,
             ahead, D, Q, G,
         )  # fmt: skip
         np.testing.assert_allclose(

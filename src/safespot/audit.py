@@ -32,7 +32,7 @@ from .errors import InvalidOption
 from .estimators import Statistics, Window, has_room, representative
 from .learners.learner import Learner
 from .learners.spot import Spot
-from .learners.step import Rates, State
+from .learners.step import Rates, State, rows_of
 from .loops import Played, Truth, learn_episode
 from .metrics import Record, Tracker
 from .optimism import Radii, pair_bonus, threshold_deviation, threshold_radius, transition_radius
@@ -145,14 +145,14 @@ def audit_chunk(
     audit: Audit,
 ) -> int:
     """`learn_chunk`, each episode looked at before and after; `every` must be true."""
-    stale, policy = True, state.pi.reshape(state.pi.size)
+    stale, rows = True, rows_of(state)
     for n in range(first, last):
         if not has_room(statistics, window):
             return n
-        look_before(rates, policy, window, tracker, audit)
+        look_before(rates, rows.pi, window, tracker, audit)
         row = record.written[0]
         stale = learn_episode(
-            truth, luck, progress[n], optima[n], n, every, stale, policy, rates, state, statistics,
+            truth, luck, progress[n], optima[n], n, every, stale, rates, state, rows, statistics,
             window, played, tracker, record,
         )  # fmt: skip
         add_sums(rates, state, statistics, audit)

@@ -36,18 +36,19 @@ def kernel(function: F) -> F:
     return _compiled(function)
 
 
-def inner(function: F) -> F:
-    """A kernel for inner loops: its body is pasted into the kernels that call it.
-
-    A call counts references to every array it is given, which costs as much as a short row. Pasting costs time to
-    compile, more than in proportion to what is pasted: the large parts of an episode are `lean` kernels instead.
-    """
-    return _compiled(function, inline="always")
-
-
 def lean(function: F) -> F:
     """A kernel that allocates nothing, so that no references are counted at all."""
     return _compiled(function, _nrt=False)
+
+
+def inner(function: F) -> F:
+    """A lean kernel that becomes part of the kernels that call it.
+
+    A call hands over seven numbers or more for every array, which in a small problem takes longer than the work. LLVM
+    does the pasting: when Numba does (``inline="always"``), it has to find the types of ever larger functions.
+    What it returns must be no array, but to a lean kernel: nobody has counted its reference.
+    """
+    return _compiled(function, _nrt=False, forceinline=True)
 
 
 def _compiled(function: F, **options: Any) -> F:

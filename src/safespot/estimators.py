@@ -301,16 +301,16 @@ def add_visit(
     statistics.sums[0, h, pair] += reward
     for i in range(constraints.shape[0]):
         statistics.sums[1 + i, h, pair] += constraints[i]
-    A = statistics.n.shape[1] // statistics.known.shape[1]
-    add_successor(statistics.successors, h, s, pair - s * A, after, A)
+    if statistics.successors.dense.shape[0] > 0:
+        statistics.successors.dense[h, after, pair] += 1.0
+    else:
+        A = statistics.n.shape[1] // statistics.known.shape[1]
+        add_to_list(statistics.successors, h, s, pair - s * A, after, A)
 
 
 @inner
-def add_successor(pool: Successors, h: int, s: int, action: int, after: int, A: int) -> None:
+def add_to_list(pool: Successors, h: int, s: int, action: int, after: int, A: int) -> None:
     """Count one transition; a list that is full moves to twice the room at the pool's end."""
-    if pool.dense.shape[0] > 0:
-        pool.dense[h, after, s * A + action] += 1.0
-        return
     first, length, room = pool.where[h, s], pool.length[h, s], pool.room[h, s]
     for j in range(first, first + length):
         if pool.states[j] == after and pool.actions[j] == action:

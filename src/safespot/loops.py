@@ -21,7 +21,7 @@ from .learners.interface import Inside
 from .learners.planner import Rates as CountRates
 from .learners.planner import State as CountState
 from .learners.planner import count_step
-from .learners.step import Rates, State, spot_step
+from .learners.step import Rates, Rows, State, rows_of, spot_step
 from .metrics import Record, Tracker, track, write_row
 from .oracle import forward_values
 from .simulation import Laws, Noise, play_kernel
@@ -67,12 +67,12 @@ def learn_chunk(
     record: Record,
 ) -> int:
     """Episodes `first` up to `last` of the chunk; returns the one before which there was no room."""
-    stale, policy = True, state.pi.reshape(state.pi.size)
+    stale, rows = True, rows_of(state)
     for n in range(first, last):
         if not has_room(statistics, window):
             return n
         stale = learn_episode(
-            truth, luck, progress[n], optima[n], n, every, stale, policy, rates, state, statistics,
+            truth, luck, progress[n], optima[n], n, every, stale, rates, state, rows, statistics,
             window, played, tracker, record,
         )  # fmt: skip
     return last
@@ -87,25 +87,25 @@ def learn_episode(
     n: int,
     every: bool,
     stale: bool,
-    policy: Float,
     rates: Rates,
     state: State,
+    rows: Rows,
     statistics: Statistics,
     window: Window,
     played: Played,
     tracker: Tracker,
     record: Record,
 ) -> bool:
-    """Episode n of `luck`; `stale` as in `watch`, before and after. `policy` is ``state.pi`` as one row."""
+    """Episode n of `luck`; `stale` as in `watch`, before and after."""
     stale = not watch(
         truth, progress, optimum, every, stale,
-        state.finished, policy, state.lam, state.lower, state.upper, played, tracker, record,
+        state.finished, rows.pi, state.lam, state.lower, state.upper, played, tracker, record,
     )  # fmt: skip
     see(truth, luck, n, state.pi, played)
     episode = Inside(
         played.states, played.pairs, played.rewards, played.constraints, played.thresholds
     )
-    return stale | spot_step(rates, state, statistics, window, episode)
+    return stale | spot_step(rates, state, rows, statistics, window, episode)
 
 
 @lean

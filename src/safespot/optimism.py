@@ -111,7 +111,9 @@ def refresh_pair(
     statistics: Statistics,
     mask: Bool,
     h: int,
-    pair: int,
+    s: int,
+    a: int,
+    A: int,
     lack: Float,
     weight: Float,
     peak: Float,
@@ -122,15 +124,13 @@ def refresh_pair(
     admissible (D6), has an infinite v_bar: it never falls below its cap. `peak` is the largest lack among the
     actions of a state: with gaps of at most G ahead, a state is at its cap as long as peak + G <= 0.
     """
+    pair = s * A + a
     phi = pair_bonus(radii, statistics, h, pair) if mask[h, pair] else np.inf
     n = statistics.n[h, pair]
     weight[h, pair] = 1.0 / n if n > 0 else 0.0
     for c in range(lack.shape[0]):
         mean = statistics.sums[c, h, pair] / n if n > 0 else 0.0
         lack[c, h, pair] = 1.0 - (mean + phi)
-    S = peak.shape[1]
-    A = mask.shape[1] // S
-    s = pair // A
     highest = -np.inf
     for c in range(lack.shape[0]):
         for other in range(s * A, (s + 1) * A):
@@ -144,10 +144,12 @@ def refresh_all(
 ) -> None:
     """`refresh_pair` for every pair, as when the radii have changed."""
     lack[:] = -np.inf
-    H, pairs = statistics.n.shape
+    H, S = peak.shape
+    A = mask.shape[1] // S
     for h in range(H):
-        for pair in range(pairs):
-            refresh_pair(radii, statistics, mask, h, pair, lack, weight, peak)
+        for s in range(S):
+            for a in range(A):
+                refresh_pair(radii, statistics, mask, h, s, a, A, lack, weight, peak)
 
 
 @inner

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from .arrays import Float, Int, Policy, frozen
 from .cmdp import CMDP, Model
 from .columns import TOLERANCE, Column, Mixture, best_mixture, largest_margin
-from .compilation import kernel, lean
+from .compilation import inner, kernel
 from .errors import Infeasible, InvalidModel, InvalidOption, SolverError
 from .products import dot, mix_rows, scale_rows
 from .transitions import as_matrices, block, expect, push
@@ -305,7 +305,7 @@ def start_values(start: Float, V: Float) -> Float:
     return values
 
 
-@lean
+@inner
 def forward_values(
     model: Model, policy: Float, now: Float, after: Float, mass: Float, values: Float
 ) -> None:

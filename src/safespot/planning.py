@@ -108,6 +108,7 @@ def evaluate_states(
     weight: Float,
     pi: Float,
     lam: Float,
+    A: int,
     h: int,
     first: int,
     last: int,
@@ -122,7 +123,6 @@ def evaluate_states(
     of these states, and ``G_c(s) = sum_a pi(a|s) D_c(s,a)`` ``[1+m, S]``, with the step's policy `pi` ``[S*A]``.
     `G` may be `ahead` itself when the states are all states.
     """
-    A = pi.shape[0] // G.shape[1]
     back_up(successors, A, h, first, last, ahead, D)
     below = truncate(lack, weight, lam, h, first * A, last * A, D, Q)
     for c in range(G.shape[0]):
@@ -140,7 +140,7 @@ def evaluate_policy(
     G, D, Q = np.zeros((components, S)), np.zeros((components, S * A)), np.zeros(S * A)
     values = np.zeros((components, H, S * A))
     for h in range(H - 1, -1, -1):
-        evaluate_states(successors, lack, weight, pi[h].reshape(S * A), lam, h, 0, S, G, D, Q, G)
+        evaluate_states(successors, lack, weight, pi[h].reshape(S * A), lam, A, h, 0, S, G, D, Q, G)
         for c in range(components):
             for pair in range(S * A):
                 values[c, h, pair] = (H - h) - D[c, pair]

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .arrays import Episode, Float, Int, as_count
 from .cmdp import Model
-from .compilation import inner, lean
+from .compilation import inner
 from .errors import InvalidOption
 from .signals import Problem, Signals, fill_noise, signal
 from .transitions import successor
@@ -146,7 +146,7 @@ def play(problem: Problem, policy: ArrayLike, streams: Streams, episode: int) ->
     )
 
 
-@lean
+@inner
 def play_kernel(
     model: Model,
     alpha: Float,

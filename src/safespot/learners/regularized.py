@@ -140,7 +140,7 @@ def evaluate_regularized(
     G, D, Q = np.zeros((components, S)), np.zeros((components, S * A)), np.zeros((H, S * A))
     for h in range(H - 1, -1, -1):
         policy = pi[h].reshape(S * A)
-        evaluate_states(successors, lack, weight, policy, prices, h, 0, S, G, D, Q[h], G)
+        evaluate_states(successors, lack, weight, policy, prices, A, h, 0, S, G, D, Q[h], G)
         for s in range(S):
             entropy = 0.0
             for a in range(A):

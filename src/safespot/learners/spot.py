@@ -18,7 +18,7 @@ from ..optimism import refresh_all, threshold_bounds
 from ..updates import softmax, workspace
 from .learner import Learner, epoch
 from .options import SpotOptions
-from .step import Rates, Scratch, State, spot_step
+from .step import Rates, Scratch, State, spot_episode
 
 
 class Spot(Learner):
@@ -76,7 +76,7 @@ class Spot(Learner):
         """Learn from the episode that was played; an invalid one changes nothing."""
         inside = self.interface.inside(episode)
         self.make_room()
-        spot_step(self.rates, self.state, self.statistics, self.window, inside)
+        spot_episode(self.rates, self.state, self.statistics, self.window, inside)
         self.settle()
 
     # What training does between chunks of compiled episodes

@@ -64,27 +64,50 @@ class State(NamedTuple):
     scratch: Scratch
 
 
+class Rows(NamedTuple):
+    """Logits and policy of a state, all steps in one row: the same memory."""
+
+    logits: Float  # [H*S*A]
+    pi: Float  # [H*S*A]
+
+
+@inner
+def rows_of(state: State) -> Rows:
+    """Taken once for many episodes: a change of shape costs as much as a step of a small one."""
+    return Rows(state.logits.reshape(state.logits.size), state.pi.reshape(state.pi.size))
+
+
+@lean
+def spot_episode(
+    rates: Rates, state: State, statistics: Statistics, window: Window, episode: Inside
+) -> bool:
+    """`spot_step` for an episode that comes alone."""
+    return spot_step(rates, state, rows_of(state), statistics, window, episode)
+
+
 @inner
 def spot_step(
-    rates: Rates, state: State, statistics: Statistics, window: Window, episode: Inside
+    rates: Rates, state: State, rows: Rows, statistics: Statistics, window: Window, episode: Inside
 ) -> bool:
     """Algorithm 2 for one episode t: from pi_t and the data before t to pi_{t+1}, then the data of t.
 
     Returns whether the policy has moved.
     """
-    H = state.pi.shape[0]
+    H, _, A = state.pi.shape
     w = state.scratch
     # Line 2. The optimistic model is `lack` = 1 - v_bar; the threshold is chosen by the stance.
     for i in range(state.lam.shape[0]):
         w.alpha[i] = rates.xi * state.lower[i] + (1.0 - rates.xi) * state.upper[i]
     # Lines 3 to 6: truncated policy evaluation of pi_t, and mirror ascent to pi_{t+1}.
     if statistics.successors.dense.shape[0] > 0:
-        moved = sweep_steps(rates.eta, state, statistics.successors)
+        moved = sweep_steps(rates.eta, state, rows, statistics.successors)
     else:
-        moved = sweep_states(rates.eta, state, statistics)
+        moved = sweep_states(rates.eta, state, rows, statistics)
     # Lines 7 and 8: the dual step, with V_g at the start.
     t = state.finished[0]
-    phi_0 = rates.radii.bonus_scale * transition_radius(rates.radii, max(1.0, float(t)))
+    phi_0 = 0.0
+    if rates.start < 0:
+        phi_0 = rates.radii.bonus_scale * transition_radius(rates.radii, max(1.0, float(t)))
     start_gap(w.G, rates.start, statistics.starts, t, phi_0, w.gap)
     for i in range(state.lam.shape[0]):
         w.values[i] = H - w.gap[1 + i]
@@ -96,8 +119,9 @@ def spot_step(
         reward, constraints = episode.rewards[h], episode.constraints[h]
         add_visit(statistics, h, s, pair, episode.states[h + 1], reward, constraints)
         refresh_pair(
-            rates.radii, statistics, state.mask, h, pair, state.lack, state.weight, state.peak
-        )
+            rates.radii, statistics, state.mask, h, s, pair - s * A, A,
+            state.lack, state.weight, state.peak,
+        )  # fmt: skip
     state.finished[0] += 1
     if rates.learned:
         add_to_window(window, episode.pairs, episode.thresholds)
@@ -105,8 +129,8 @@ def spot_step(
     return moved
 
 
-@lean
-def sweep_steps(eta: float, state: State, successors: Successors) -> bool:
+@inner
+def sweep_steps(eta: float, state: State, rows: Rows, successors: Successors) -> bool:
     """Lines 3 to 6 for a small problem, all states of a step at once; returns whether the policy has moved.
 
     Mirror ascent runs over all steps from the first to the last at which some Q is below 0: elsewhere the same
@@ -114,22 +138,23 @@ def sweep_steps(eta: float, state: State, successors: Successors) -> bool:
     """
     H, S, A = state.pi.shape
     w, pairs = state.scratch, S * A
-    logits, pi = state.logits.reshape(H * pairs), state.pi.reshape(H * pairs)
     first, last = H, 0
     clear(w.G)
     for h in range(H - 1, -1, -1):
-        policy, Q = pi[h * pairs : (h + 1) * pairs], w.Q[h * pairs : (h + 1) * pairs]
+        policy, Q = rows.pi[h * pairs : (h + 1) * pairs], w.Q[h * pairs : (h + 1) * pairs]
         if evaluate_states(
-            successors, state.lack, state.weight, policy, state.lam, h, 0, S, w.G, w.D, Q, w.G
+            successors, state.lack, state.weight, policy, state.lam, A, h, 0, S, w.G, w.D, Q, w.G
         ):
             first, last = h, max(last, h + 1)
     if first < last:
-        mirror_ascent(logits, pi, w.Q[first * pairs :], eta, A, first * S, last * S, w.softmax)
+        mirror_ascent(
+            rows.logits, rows.pi, w.Q[first * pairs :], eta, A, first * S, last * S, w.softmax
+        )
     return bool(first < last)
 
 
 @inner
-def sweep_states(eta: float, state: State, statistics: Statistics) -> bool:
+def sweep_states(eta: float, state: State, rows: Rows, statistics: Statistics) -> bool:
     """Lines 3 to 6 for a large problem, a few neighbouring states at once, so that they stay in the cache.
 
     Only states that were met at a step can be below their cap, and of these only the ones whose `peak` and the
@@ -138,7 +163,7 @@ def sweep_states(eta: float, state: State, statistics: Statistics) -> bool:
     H, S, A = state.pi.shape
     most_states = max(1, BLOCK // A)
     w = state.scratch
-    logits, pi = state.logits.reshape(H, S * A), state.pi.reshape(H, S * A)
+    logits, pi = rows.logits.reshape(H, S * A), rows.pi.reshape(H, S * A)
     moved, most = False, 0.0
     forget(w.G, statistics.met[0], statistics.how_many[0])  # left from the last episode
     for h in range(H - 1, -1, -1):
@@ -182,9 +207,10 @@ def move_states(
     w: Scratch,
 ) -> bool:
     """Evaluate states from `first` up to `last` at step h, and move their policy; whether anything moved."""
+    A = pi.shape[0] // w.G.shape[1]
     below = evaluate_states(
-        successors, lack, weight, pi, lam, h, first, last, w.G, w.D, w.Q, w.G_now
+        successors, lack, weight, pi, lam, A, h, first, last, w.G, w.D, w.Q, w.G_now
     )
     if below:
-        mirror_ascent(logits, pi, w.Q, eta, pi.shape[0] // w.G.shape[1], first, last, w.softmax)
+        mirror_ascent(logits, pi, w.Q, eta, A, first, last, w.softmax)
     return below
