@@ -131,7 +131,7 @@ PLACES: list[tuple[Arguments, list[str]]] = [
     ),
     ({"constraints": altered(G[:, 0], (1, 7, 0), 2)}, ["constraint 1 at state 7, action 0"]),
     ({"thresholds": altered(ALPHA, (1, 3), 1.2)}, ["threshold of constraint 1 at step 3 is 1.2"]),
-    ({"thresholds": [1.0, 5.5]}, ["threshold of constraint 1 at step 0 is 1.1"]),
+    ({"thresholds": [1.0, 5.5]}, ["threshold of constraint 1 is 5.5 an episode", "give 0 to 5."]),
     (
         {"transitions": altered(P, (3, 7, 1), 0.25)},
         ["transitions at step 3, state 7, action 1", "sum to 2.0", "sum to 1 within 1e-09"],

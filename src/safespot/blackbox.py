@@ -32,7 +32,7 @@ from .errors import InvalidEpisode, InvalidOption, SafespotError
 from .signals import Problem
 from .simulation import pick, streams
 from .tables import Ending, absorbing_states, mask_with_endings
-from .units import units
+from .units import ROOM, units
 
 
 class Step(NamedTuple):
@@ -56,7 +56,6 @@ class Shown(NamedTuple):
 
 
 SIGNALS = ("rewards", "constraints", "thresholds")
-ROOM = 1e-9  # of a range, for rounding, as for observed episodes
 
 Source = str | Callable[[Step], Any] | None
 Found = Callable[[Step, Any], Any]  # from a step and its sixth element

@@ -24,7 +24,7 @@ from .learners.interface import Interface, interface
 from .learners.learner import Learner
 from .rows import Columns, check_ending, step_columns, write_rows
 from .tables import Ending, absorbing_states, mask_with_endings
-from .units import Affine
+from .units import ROOM, Affine
 
 WAYS = {  # how DuckDB reads a file, by its ending
     ".csv": "read_csv(?, all_varchar = true, header = true, nullstr = ['', 'NULL', 'NaN', 'nan', 'NA'])",
@@ -33,7 +33,6 @@ WAYS = {  # how DuckDB reads a file, by its ending
 INDICES = ("step", "state", "action", "next_state")
 ENTRIES = 10**8  # of [H,S,A], at most, where the sizes are guessed from the data
 SHOWN = 5  # examples in a report
-ROOM = 1e-9  # of a range, for rounding, as for observed episodes
 
 
 class Rejection(NamedTuple):

@@ -18,6 +18,7 @@ from .arrays import Error, Float, as_floats, check_range, frozen
 from .errors import InvalidModel
 
 LARGEST = 1e100  # end of a range, so that no sum over an episode overflows
+ROOM = 1e-9  # of a range, for rounding: means and signals may lie outside by so much
 Sense = str  # ">=" | "<="
 Range = tuple[float, float]
 
@@ -129,6 +130,13 @@ def spread_thresholds(
     """Thresholds ``[m]`` or ``[m,H]`` as ``[m,H]``: in the user's terms, and inside."""
     m = len(terms.senses)
     if thresholds.shape == (m,):
+        for i, (low, high) in enumerate(terms.constraint_ranges):
+            room = ROOM * (high - low)
+            if not low - room <= thresholds[i] / H <= high + room:
+                raise error(
+                    f"threshold of constraint {i} is {thresholds[i]:g} an episode; {H} steps of {low:g} to {high:g} "
+                    f"each, its declared range, give {H * low:g} to {H * high:g}. Declare another, or rescale."
+                )
         thresholds = np.repeat(thresholds[:, None] / H, H, axis=1)
     if thresholds.shape != (m, H):
         raise error(
@@ -145,10 +153,10 @@ def spread_thresholds(
 def check_means(
     name: str, array: Float, bounds: Range, axes: str, *, error: Error = InvalidModel
 ) -> None:
-    """Means must lie in the declared range; rounding (1e-9 of the range) is forgiven."""
+    """Means must lie in the declared range, but for rounding."""
     low, high = bounds
     mend = "That is its declared range: declare another, or rescale."
-    check_range(name, array, low, high, axes, mend=mend, room=1e-9 * (high - low), error=error)
+    check_range(name, array, low, high, axes, mend=mend, room=ROOM * (high - low), error=error)
 
 
 def _range(name: str, value: Sequence[float] | Float, error: Error) -> Range:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from ..arrays import Bool, Episode, Float, Int, as_count, first, frozen, place
 from ..errors import InvalidEpisode, InvalidOption
-from ..units import Units, units_of_interface
+from ..units import ROOM, Units, units_of_interface
 
 
 class Inside(NamedTuple):
@@ -145,8 +145,8 @@ def _mask(value: ArrayLike | None, shape: tuple[int, int, int]) -> Bool:
 
 
 def _inside(name: str, inside: Float, outside: Float) -> Float:
-    """Signals brought inside must lie in [0,1]; rounding (1e-9) is forgiven and cut off."""
-    wrong = (inside < -1e-9) | (inside > 1.0 + 1e-9)
+    """Signals brought inside must lie in [0,1]; rounding is forgiven and cut off."""
+    wrong = (inside < -ROOM) | (inside > 1.0 + ROOM)
     if wrong.any():
         bad = first(wrong)
         where = f"step {bad[0]}" + (f", constraint {bad[1]}" if len(bad) > 1 else "")

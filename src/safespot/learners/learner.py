@@ -124,6 +124,10 @@ class Learner(ABC):
         state = as_count("state", state, least=0, error=InvalidOption)
         if step >= H or state >= S:
             raise InvalidOption(f"step {step} and state {state}; there are {H} steps, {S} states.")
+        if not isinstance(rng, np.random.Generator):
+            raise InvalidOption(
+                f"rng must be a generator of random numbers, numpy.random.default_rng(…), got {rng!r}."
+            )
         row = self.state.pi[step, state]
         chosen = int(np.searchsorted(np.cumsum(row), rng.random(), side="right"))
         return min(chosen, int(np.flatnonzero(row)[-1]))

@@ -98,7 +98,10 @@ class DualOptions(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         if (self.rho is None) == (self.slack is None):
-            raise InvalidOption("give rho or slack, one of the two.")
+            raise InvalidOption(
+                "give rho or slack, one of the two: slack= is how much room a safe policy leaves below a budget, or "
+                "above a floor, over an episode, as far as you know."
+            )
         self._set("slack", nested("slack", self.slack))
         self._set_step("dual_step")
         if self.rho is not None:
