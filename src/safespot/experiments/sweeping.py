@@ -290,7 +290,7 @@ def _warm(runs: Iterable[RunSpec], shown: Progress) -> None:
     """Compile what the runs need, once, before every worker would."""
     kinds = {(run.problem, run.learner, run.track): run for run in runs}
     patience = threading.Timer(
-        PATIENCE_SECONDS, shown.note, ["compiling; this takes half a minute, once"]
+        PATIENCE_SECONDS, shown.note, ["compiling; this takes about a minute, once"]
     )
     patience.start()
     try:

@@ -11,8 +11,9 @@ one constraint the Slater margin is exactly `slack`.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from scipy import sparse
 
 from ..arrays import Float, Int, as_count
 from ..cmdp import CMDP
@@ -63,16 +64,25 @@ def make(
     bits = np.random.PCG64(as_count("seed", seed, least=0, error=InvalidOption))
     where = _subsets(bits, S * A, S, k)
     weights = 1.0 - _uniforms(bits, S * A * k).reshape(S * A, k)  # in (0, 1]
-    rows = sparse.csr_array(
-        ((weights / _row_sums(weights)).ravel(), where.ravel(), np.arange(0, S * A * k + 1, k)),
-        shape=(S * A, S),
-    )
+    probabilities = weights / _row_sums(weights)
     rewards = _uniforms(bits, S * A).reshape(S, A)
     g = _uniforms(bits, m * S * A).reshape(m, S, A)
-    transitions = rows.toarray().reshape(S, A, S) if S * A * S <= DENSE or k == S else rows
-    free = CMDP(transitions, rewards, g, np.zeros(m), horizon=H)
+    free = CMDP(_transitions(where, probabilities, S, A), rewards, g, np.zeros(m), horizon=H)
     _, values = best_plan(free.model, np.r_[0.0, np.ones(m)])
     return Problem(free.with_thresholds((values[1:] - margin).clip(0.0)))
+
+
+def _transitions(where: Int, probabilities: Float, S: int, A: int) -> Any:
+    """``[S,A,S]``, or sparse rows where most of a large one were zeros."""
+    rows, k = where.shape
+    if rows * S <= DENSE or k == S:
+        dense = np.zeros((rows, S))
+        np.put_along_axis(dense, where, probabilities, axis=1)
+        return dense.reshape(S, A, S)
+    from scipy import sparse  # takes a process as long to import as to learn thousands of episodes
+
+    begins = np.arange(0, rows * k + 1, k)
+    return sparse.csr_array((probabilities.ravel(), where.ravel(), begins), shape=(rows, S))
 
 
 def _uniforms(bits: np.random.PCG64, n: int) -> Float:
