@@ -11,6 +11,7 @@ from typing import Any
 
 PAPER, INK, QUIET, RULE = "#ffffff", "#1b1f24", "#59626d", "#e6e9ec"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b0568f", "#8a6d00", "#2a9fd6", "#555555")
+REFERENCE = COLOURS[-1]  # of the one line that the others are held against
 VARIABLES = {
     PAPER: "var(--paper)",
     INK: "var(--ink)",
@@ -18,8 +19,11 @@ VARIABLES = {
     RULE: "var(--rule)",
 } | {colour: f"var(--g{k})" for k, colour in enumerate(COLOURS)}
 WIDTH, HEIGHT, COLUMNS = 230, 180, 3
-SHORT = "(datum.value < 1 ? format(datum.value, '~g') : format(datum.value, '~s'))"
+SHORT = "(abs(datum.value) < 1 ? format(datum.value, '~g') : format(datum.value, '~s'))"
 POWER = "datum.value == pow(10, round(log(datum.value) / LN10))"
+ROUND = (
+    "indexof([1, 2, 5], round(datum.value / pow(10, floor(log(datum.value) / LN10 + 1e-9)))) >= 0"
+)
 Points = Sequence[dict[str, Any]]
 
 
@@ -68,9 +72,12 @@ def _chart(
 ) -> dict[str, Any]:
     names = list(dict.fromkeys(point["colour"] for point in points))
     panels = list(dict.fromkeys(point["panel"] for point in points))
+    solid = {point["colour"] for point in points if not point["dashed"]}
+    shown = [COLOURS[k % len(COLOURS)] for k in range(len(names))]
+    if len(names) - len(solid) == 1:
+        shown = [c if name in solid else REFERENCE for name, c in zip(names, shown, strict=True)]
     colour = {
-        "field": "colour", "type": "nominal", "title": None,
-        "scale": {"domain": names, "range": [COLOURS[k % len(COLOURS)] for k in range(len(names))]},
+        "field": "colour", "type": "nominal", "title": None, "scale": {"domain": names, "range": shown},
     }  # fmt: skip
     dash = {"condition": {"test": "datum.dashed", "value": [4, 3]}, "value": [1, 0]}
     joined = {"x": x, "y": y, "color": colour, "strokeDash": dash, "detail": {"field": "series"}}
@@ -96,25 +103,26 @@ def _chart(
                 }
             )
     chart: dict[str, Any] = {"data": {"values": list(points)}, "config": CONFIG}
-    layered = {"width": WIDTH, "height": HEIGHT, "layer": layers}
     if len(panels) == 1:
-        return {**chart, **layered, "width": 2 * WIDTH}
+        return {**chart, "width": 2 * WIDTH, "height": HEIGHT, "layer": layers}
+    columns = 2 if len(panels) in (2, 4) else COLUMNS  # no row half empty
+    layered = {"width": COLUMNS * WIDTH // columns, "height": HEIGHT, "layer": layers}
     facet = {"field": "panel", "type": "nominal", "title": None, "sort": panels}
     free = {axis: "independent" for axis, wanted in (("x", free_x), ("y", free_y)) if wanted}
     return {
         **chart,
         "facet": facet,
-        "columns": COLUMNS,
+        "columns": columns,
         "spec": layered,
         "resolve": {"scale": free},
     }
 
 
 def _axis(points: Points, field: str, title: str, log: bool) -> dict[str, Any]:
-    """Over decades only the powers of ten are named."""
+    """On a logarithmic axis the powers of ten are named, and where it is short, twice and five times these."""
     values = [point[field] for point in points]
     decades = log and max(values, default=1.0) >= 100.0 * min(values, default=1.0)
-    named = f"{POWER} ? {SHORT} : ''" if decades else SHORT if log else "format(datum.value, '~s')"
+    named = f"{POWER if decades else ROUND} ? {SHORT} : ''" if log else SHORT
     scale = {"type": "log", "nice": False} if log else {"zero": False}
     axis = {"labelExpr": named}
     return {"field": field, "type": "quantitative", "title": title, "scale": scale, "axis": axis}
