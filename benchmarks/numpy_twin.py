@@ -1,16 +1,19 @@
-"""The same learner in plain NumPy, vectorised over states and actions, as a researcher would write it.
+"""The same learner in NumPy, vectorised over states and actions, as a researcher would write it: plain, and tuned.
 
 Every episode recomputes the model from its counts, evaluates the policy in it, updates, evaluates the policy
 exactly in the true CMDP, plays it and counts. It is the yardstick of the training benchmarks, and a third
 implementation beside the package and the tests' reference: with the same seed it meets the same luck, so its
 regret and violation are the package's but for rounding.
 
-Expectations are one matrix product per step, which is faster at these sizes than a product per state or `einsum`.
+`PlainSpot` follows the formulas: p_hat is an array, its product with V one per state, and steps are counted one by
+one. `TunedSpot` knows that at these sizes calls are what costs: one matrix product per step of the episode, the counts
+as they are, and an episode counted at once.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -20,7 +23,7 @@ from safespot.arrays import Float
 AT_ONCE = 512  # episodes whose random numbers are drawn at once
 
 
-class NumpySpot:
+class TunedSpot:
     """SPOT with gamma = 1, the representative estimator and the Hoeffding bonus, from a fixed start."""
 
     def __init__(
@@ -80,9 +83,10 @@ class NumpySpot:
         # Truncated evaluation, mirror ascent, dual step.
         V = np.zeros((1 + m, S))
         Q = np.empty((1 + m, H, S, A))
+        follows = self.follows(n)
         for h in range(H - 1, -1, -1):
-            follows = V @ self.successors[h].T / n[h]
-            Q[:, h] = np.minimum(v_bar[:, h] + follows, self.remaining[h]).reshape(1 + m, S, A)
+            ahead = v_bar[:, h] + follows(h, V)
+            Q[:, h] = np.minimum(ahead, self.remaining[h]).reshape(1 + m, S, A)
             V = (pi[h] * Q[:, h]).sum(axis=2)
         self.logits += self.eta * (Q[0] + np.tensordot(self.lam, Q[1:], axes=1))
         self.lam = np.clip(self.lam + self.step * (upper - V[1:, self.start]), 0.0, self.rho)
@@ -90,11 +94,20 @@ class NumpySpot:
         self.track(pi)
         self.play(pi)
 
+    def follows(self, n: Float) -> Callable[[int, Float], Float]:
+        """``p_hat V`` ``[1+m, S*A]`` of a step, from V ``[1+m, S]``."""
+        return lambda h, V: V @ self.successors[h].T / n[h]
+
+    def truly(self, h: int, V: Float) -> Float:
+        """``p V`` in the same form."""
+        ahead: Float = V @ self.p[h].T
+        return ahead
+
     def track(self, pi: Float) -> None:
         """Exact values of the policy, and what they add to regret and violation."""
         V = np.zeros((1 + self.m, self.S))
         for h in range(self.H - 1, -1, -1):
-            Q = self.v[:, h] + V @ self.p[h].T
+            Q = self.v[:, h] + self.truly(h, V)
             V = (pi[h] * Q.reshape(-1, self.S, self.A)).sum(axis=2)
         self.regret += self.optimum - V[0, self.start]
         self.violation += self.alpha.sum(axis=1) - V[1:, self.start]
@@ -128,3 +141,38 @@ class NumpySpot:
         constraints = streams.constraints.random((n, H, m)).swapaxes(1, 2)
         self.luck = np.concatenate([rewards, constraints], axis=1)  # [n, 1+m, H]
         self.thresholds = streams.thresholds.random((n, H, m)).swapaxes(1, 2)
+
+
+class PlainSpot(TunedSpot):
+    """The same by the formulas, before anybody has looked at where the time goes."""
+
+    def follows(self, n: Float) -> Callable[[int, Float], Float]:
+        """From p_hat, recomputed whole."""
+        p_hat = self.successors / n[..., None]
+        return lambda h, V: self._expected(p_hat[h], V)
+
+    def truly(self, h: int, V: Float) -> Float:
+        """From the true p."""
+        return self._expected(self.p[h], V)
+
+    def _expected(self, p: Float, V: Float) -> Float:
+        after = p.reshape(self.S, self.A, self.S) @ V.T
+        return np.moveaxis(after, 2, 0).reshape(len(V), -1)
+
+    def play(self, pi: Float) -> None:
+        """One episode, counted step by step."""
+        k = self.t % AT_ONCE
+        if k == 0:
+            self.draw()
+        self.t += 1
+        s = self.start
+        for h in range(self.H):
+            drawn, moved = self.actions[k, h], self.transitions[k, h]
+            a = min(int(np.searchsorted(np.cumsum(pi[h, s]), drawn, "right")), self.A - 1)
+            pair = s * self.A + a
+            after = np.searchsorted(np.cumsum(self.p[h, pair]), moved, "right")
+            self.n[h, pair] += 1
+            self.sums[:, h, pair] += self.luck[k, :, h] < self.v[:, h, pair]
+            self.samples[:, h, pair] += self.thresholds[k, :, h] < self.alpha[:, h]
+            s = min(int(after), self.S - 1)
+            self.successors[h, pair, s] += 1
