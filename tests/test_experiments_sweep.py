@@ -18,7 +18,7 @@ import pytest
 
 import safespot as ss
 from safespot import files
-from safespot.experiments import Store, sweep, work
+from safespot.experiments import Store, sweep, sweeping, work
 from safespot.experiments.progress import Bars, Lines, Progress, duration
 from safespot.experiments.sweeping import _Sweeping
 from tests.sweeping import TINY, Heard, Inline, contents, leftovers, sweep_inline, tiny
@@ -82,6 +82,26 @@ def test_the_runs_themselves_may_be_given_and_each_is_done_once(tmp_path: Path) 
     swept = sweep([*runs, *runs], tmp_path / "store", workers=1, progress=False)
     assert swept.finished == tuple(run.id for run in runs)
     assert swept.store.finished() == {run.id for run in runs}
+
+
+def test_few_runs_are_written_at_once_and_none_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands of tiny runs come back faster than they are written: those that wait would be lost with the process."""
+    written: list[int] = []
+    commit = Store.commit
+
+    def counted(store: Store, outcomes: Any, encoder: Any) -> None:
+        written.append(len(outcomes))
+        commit(store, outcomes, encoder)
+
+    monkeypatch.setattr(Store, "commit", counted)
+    monkeypatch.setattr(sweeping, "WRITTEN", 2)
+    runs = tiny(seeds=4)
+    store = sweep_inline(tmp_path / "store", runs)
+    assert store.finished() == {run.id for run in runs}
+    assert max(written) == 2
+    assert sum(written) == len(runs)
 
 
 def test_two_processes_give_the_same_bits_though_one_is_killed(

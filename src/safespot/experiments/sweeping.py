@@ -39,6 +39,7 @@ log = logging.getLogger(__name__)
 
 BATCH_SECONDS = 0.25  # of work that a batch of tiny runs takes, about
 BATCH_RUNS = 64
+WRITTEN = 256  # runs written at once, at most: what is not written yet is lost with this process
 PATIENCE = 20  # workers that may die one after the other
 PATIENCE_SECONDS = 3.0  # after which somebody who waits is told why
 LOOK_SECONDS = 0.2  # how often to look what other sweeps have left
@@ -197,7 +198,7 @@ class _Sweeping:
             elif not ending:
                 self._lose(event)
         if self.back and self.writing is None:
-            outcomes, self.back = self.back, []
+            outcomes, self.back = self.back[:WRITTEN], self.back[WRITTEN:]
             self.writing = self.writer.submit(self._write, outcomes)
             self.writing.add_done_callback(self.engine.events.put)
 
