@@ -144,9 +144,8 @@ class BlackBox:
                 "ranges": terms.ranges,
             }
         ranges = self.interface["ranges"]
-        self._bounds = low, high = np.array([ranges["reward"], *ranges["constraints"] * 2]).T[
-            :, :, None
-        ]  # [1+2m, 1] each
+        bounds = np.array([ranges["reward"], *ranges["constraints"] * 2])
+        self._bounds = low, high = bounds.T[:, :, None]  # [1+2m, 1] each
         self._tolerated = low - ROOM * (high - low), high + ROOM * (high - low)
         self._padded = []  # [1+2m, H] of each ending: what its steps show
         for padding in paddings:
@@ -323,18 +322,14 @@ def _at(step: int, asked: str, words: str) -> InvalidEpisode:
     return InvalidEpisode(f"step {step}, {asked}: {words}")
 
 
-def _signals(found: Sequence[list[Any]], n: int, m: int) -> Float:
+def _signals(found: Sequence[Any], n: int, m: int) -> Float:
     """What n steps showed of rewards, constraints and thresholds, ``[1+2m, n]``; None is NaN."""
     try:
         rewards, *others = found
-        several = (
-            [row for values in others for row in zip(*values, strict=True)] if m > 1 else others
-        )
-        return _numbers([rewards, *several], (1 + 2 * m, n)).astype(np.float64, copy=False)
-    except (
-        TypeError,
-        ValueError,
-    ):  # of another form, or samples are missing, or something is wrong
+        if m > 1:
+            others = [row for values in others for row in zip(*values, strict=True)]
+        return _numbers([rewards, *others], (1 + 2 * m, n)).astype(np.float64, copy=False)
+    except (TypeError, ValueError):  # another form, or samples are missing, or something is wrong
         parts = zip(SIGNALS, found, (1, m, m), strict=True)
         return np.hstack([_one_by_one(*part) for part in parts]).T.copy()
 
