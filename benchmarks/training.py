@@ -67,6 +67,8 @@ class Training:
 
     def run(self, episodes: int) -> None:
         """So many more episodes."""
+        if episodes > self.training.remaining:
+            raise ValueError("the learner's T is too small for so many slices")
         while episodes > 0:
             episodes -= self.training.advance(episodes)
 
@@ -229,13 +231,13 @@ def against_numpy() -> list[Row]:
 def beside_twin(problem: ss.Problem, what: str, bonus_scale: float, times: int) -> Row:
     """Both learn with the same luck, which must lead to the same numbers; then they are timed."""
     rho, first = ss.slater(problem.cmdp).rho, 2000
-    training = Training(problem, bonus_scale=bonus_scale, track="every", rho=rho)
-    training.run(first)
-    totals = training.training.tracker.totals[0].copy()
     apart, sides = 0.0, []
     for kind in (PlainSpot, TunedSpot):
         twin = kind(problem, episodes=T, rho=rho, bonus_scale=bonus_scale)
+        training = Training(problem, bonus_scale=bonus_scale, track="every", rho=rho)
         twin.run(first)
+        training.run(first)
+        totals = training.training.tracker.totals[0]
         expected = np.r_[twin.regret, twin.violation]
         apart = max(apart, float(np.abs(totals - expected).max() / np.abs(expected).max()))
         sides.append(in_turns(training.run, twin.run))
