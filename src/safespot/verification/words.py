@@ -20,7 +20,8 @@ LEAD = (
     "Each claim of the paper is tested on runs of the sweeps that safespot ships; sizes, margins and tests "
     "are part of the package. “Holds” and “does not hold” are outcomes of the named test at its level; “not "
     "shown” means that these runs cannot tell. Tests within a verdict share its level of 5 %, verdicts are "
-    "not corrected for each other: about one in twenty may err."
+    "not corrected for each other: about one in twenty may err. Some rules were changed after short runs had been "
+    "looked at; the project's documents say which (docs/verifying.md)."
 )
 
 
