@@ -114,10 +114,7 @@ class TunedSpot:
 
     def play(self, pi: Float) -> None:
         """One episode with Bernoulli signals, counted."""
-        k = self.t % AT_ONCE
-        if k == 0:
-            self.draw()
-        self.t += 1
+        k = self.coming()
         likely = np.cumsum(pi, axis=2)
         states, pairs = [self.start], []
         for h in range(self.H):
@@ -131,6 +128,14 @@ class TunedSpot:
         self.sums[:, *at] += self.luck[k] < self.v[:, *at]
         self.samples[:, *at] += self.thresholds[k] < self.alpha
         self.successors[*at, states[1:]] += 1
+
+    def coming(self) -> int:
+        """Where the luck of the coming episode is, drawn where there is none left."""
+        k = self.t % AT_ONCE
+        if k == 0:
+            self.draw()
+        self.t += 1
+        return k
 
     def draw(self) -> None:
         """The luck of the next episodes, in the order in which the package draws it."""
@@ -161,11 +166,7 @@ class PlainSpot(TunedSpot):
 
     def play(self, pi: Float) -> None:
         """One episode, counted step by step."""
-        k = self.t % AT_ONCE
-        if k == 0:
-            self.draw()
-        self.t += 1
-        s = self.start
+        k, s = self.coming(), self.start
         for h in range(self.H):
             drawn, moved = self.actions[k, h], self.transitions[k, h]
             a = min(int(np.searchsorted(np.cumsum(pi[h, s]), drawn, "right")), self.A - 1)

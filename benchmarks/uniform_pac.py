@@ -112,6 +112,7 @@ def block(
     states, actions = np.zeros(H + 1, np.int64), np.zeros(H, np.int64)
     rewards, constraints, thresholds = np.zeros(H), np.zeros((H, 1)), np.zeros((H, 1))
     w, size = state.scratch, state.pi.size
+    # `rows_of` is for kernels that count no references.
     rows = Rows(state.logits.reshape(size), state.pi.reshape(size))
     for n in range(episodes):
         t = state.finished[0] + 1

@@ -6,8 +6,7 @@ step carried no sample) and `next_state`; whoever writes may add more.
 
 from __future__ import annotations
 
-import contextlib
-import secrets
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import files
 from .arrays import Float
 from .errors import InvalidFile
+from .files import replace
 
 FORMATS = {".csv": "format csv, header", ".parquet": "format parquet"}  # how DuckDB writes a file
 
@@ -57,9 +56,11 @@ def write_rows(path: Path, tables: Iterable[Columns]) -> None:
     import duckdb
 
     check_ending(path)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        with duckdb.connect(":memory:") as database:
+        with (
+            tempfile.TemporaryDirectory(prefix="safespot-") as scratch,
+            duckdb.connect(":memory:") as database,
+        ):
             for table in tables:
                 database.register("steps", table)
                 chosen = ", ".join(
@@ -73,17 +74,11 @@ def write_rows(path: Path, tables: Iterable[Columns]) -> None:
                 )
                 database.execute(f"insert into written select {chosen} from steps")
                 database.unregister("steps")
-            quoted = str(temporary).replace("'", "''")
+            made = Path(scratch, "rows")
+            quoted = str(made).replace("'", "''")
             database.execute(f"copy written to '{quoted}' ({FORMATS[path.suffix]})")
-        with temporary.open("rb") as file:
-            files.disk.sync(file.fileno())
-        files.disk.rename(temporary, path)
-        files.disk.sync_folder(path.parent)
-    except BaseException as problem:  # Ctrl-C too must not leave the temporary file behind
-        with contextlib.suppress(OSError):
-            files.disk.remove(temporary)
-        if not isinstance(problem, OSError | duckdb.Error):
-            raise
+            replace(path, made.read_bytes())
+    except (OSError, duckdb.Error) as problem:
         raise InvalidFile(f"cannot write {path}: {problem}") from None
 
 

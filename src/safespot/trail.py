@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from . import journal
 from .errors import InvalidFile
-from .rows import Columns, check_ending, step_columns, write_rows
+from .rows import Columns, step_columns, write_rows
 
 
 def export_episodes(path: str | Path, to: str | Path) -> int:
@@ -22,8 +22,7 @@ def export_episodes(path: str | Path, to: str | Path) -> int:
 
     The learner may be open elsewhere.
     """
-    folder, to = Path(path), Path(to)
-    check_ending(to)
+    folder = Path(path)
     starts = list(journal.numbered(folder, "journal"))
     if not starts:
         raise InvalidFile(f"{folder} holds no durable learner: it has no journal.")
@@ -38,7 +37,7 @@ def export_episodes(path: str | Path, to: str | Path) -> int:
         if not episodes:
             raise InvalidFile(f"{folder} has no episodes yet.")
 
-    write_rows(to, tables())
+    write_rows(Path(to), tables())
     return episodes
 
 
