@@ -51,7 +51,7 @@ def test_states_are_those_of_the_table_and_death_costs_full_doses() -> None:
     env = Clinic()
     for seed in range(20):
         seen, _ = env.reset(seed=seed)
-        assert box._number(seen) == state_of(env.body)
+        assert box._state(seen) == state_of(env.body)
     rng = np.random.default_rng(0)
     untreated = [box.play(always(0), rng.random(14), seed) for seed in range(60)]
     lost = [e for e in untreated if e.states[-1] == DEATH]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import safespot as ss
 from safespot.compilation import kernel
-from safespot.metrics import DRIFT_POINTS, Optima, accumulate, grid
+from safespot.metrics import DRIFT_POINTS, Optima, accumulate, add_shortfalls, grid
 from tests.trails import example
 
 
@@ -157,3 +157,18 @@ def test_where_nothing_keeps_the_limits_there_is_no_optimum() -> None:
     assert 10 < first < 73
     assert np.isnan(linear[first:]).all()
     close(linear[9:first], [value(problem, k / 64) for k in range(first - 9)])
+
+
+def test_shortfalls_of_an_episode_count_a_step_without_a_sample_like_the_others() -> None:
+    constraints = np.array([[0.5, 0.25], [0.25, 0.0], [0.0, 0.25]])
+    thresholds = np.array([[0.5, 0.125], [np.nan, np.nan], [0.25, 0.375]])
+    learned, sums = np.full(2, np.nan), np.zeros((2, 2))
+    add_shortfalls(constraints, thresholds, learned, np.array([1.0, -1.0]), sums)
+    asked = 3 * np.array([0.375, 0.25])  # the means of two samples each, for three steps
+    np.testing.assert_allclose(sums[0], [asked[0] - 0.75, 0.5 - asked[1]], rtol=1e-15)
+    np.testing.assert_allclose(sums[1], [asked[0] - 0.75, 0.0], rtol=1e-15)
+    add_shortfalls(constraints, thresholds, np.array([0.5, 0.25]), np.array([1.0, -1.0]), sums)
+    np.testing.assert_allclose(sums[0], [asked[0] - 1.0, 0.75 - asked[1]], rtol=1e-15)
+    np.testing.assert_allclose(sums[1], [asked[0] - 0.75, 0.25], rtol=1e-15)
+    add_shortfalls(constraints, np.full((3, 2), np.nan), learned, np.ones(2), sums)
+    assert np.isnan(sums).all()  # nobody knows what was asked for

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,7 +29,7 @@ A = TypeVar("A", bound=NDArray)
 
 def frozen(array: A) -> A:
     """The same array, read-only."""
-    array.flags.writeable = False
+    array.setflags(write=False)
     return array
 
 
@@ -169,14 +169,22 @@ class Episode:
         self._keep(states, actions, rewards, constraints, thresholds)
 
     @classmethod
-    def trusted(cls, *arrays: NDArray) -> Episode:
+    def trusted(cls, *arrays: Any) -> Episode:
         """An episode of arrays that were made for it and have been checked where they were made."""
         episode = object.__new__(cls)
         episode._keep(*arrays)
         return episode
 
-    def _keep(self, *arrays: NDArray) -> None:
-        self.__dict__.update(zip(EPISODE, map(frozen, arrays), strict=True))
+    def _keep(
+        self, states: Int, actions: Int, rewards: Float, constraints: Float, thresholds: Float
+    ) -> None:
+        self.__dict__.update(
+            states=frozen(states),
+            actions=frozen(actions),
+            rewards=frozen(rewards),
+            constraints=frozen(constraints),
+            thresholds=frozen(thresholds),
+        )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Episode):

@@ -26,13 +26,13 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
-from .arrays import Bool, Episode, Float, Int, Policy, as_count, as_floats, first
+from .arrays import Episode, Float, Int, Policy, as_count, as_floats, first
 from .discretisers import Discretiser, discretiser
 from .errors import InvalidEpisode, InvalidOption, SafespotError
 from .signals import Problem
 from .simulation import pick, streams
 from .tables import Ending, absorbing_states, mask_with_endings
-from .units import ROOM, units
+from .units import ROOM, units, within
 
 
 class Step(NamedTuple):
@@ -44,6 +44,8 @@ class Step(NamedTuple):
     reward: float
     ended: bool  # terminated, not truncated
     info: Mapping[str, Any]
+    truncated: bool = False
+    cost: Any = None  # the third of six elements, where there are six
 
 
 class Shown(NamedTuple):
@@ -57,8 +59,8 @@ class Shown(NamedTuple):
 
 SIGNALS = ("rewards", "constraints", "thresholds")
 
-Source = str | Callable[[Step], Any] | None
-Found = Callable[[Step, Any], Any]  # from a step and its sixth element
+Found = Callable[[Step], Any]
+Source = str | Found | None
 
 
 class BlackBox:
@@ -112,14 +114,11 @@ class BlackBox:
                 f"an environment with a Discrete action space is needed, not {actions}; wrap it so that its "
                 "actions are finite."
             )
-        seen = (
-            states
-            if isinstance(states, Discretiser)
-            else discretiser(env.observation_space, states)
-        )
+        given = isinstance(states, Discretiser)
+        seen = _checked(states) if given else discretiser(env.observation_space, states)
         absorbing, self._home = absorbing_states(endings, seen.states, error=InvalidOption)
         self.env = env
-        self._states, self._number = seen
+        self._states, self._state = seen
         self._first_action = int(actions.start)
         self._rewards, self._ending_of, self._clip = rewards, ending_of, clip
         self._constraints, self._thresholds, m, costs = self._probe(constraints, thresholds)
@@ -145,16 +144,15 @@ class BlackBox:
             }
         ranges = self.interface["ranges"]
         bounds = np.array([ranges["reward"], *ranges["constraints"] * 2])
-        self._bounds = low, high = bounds.T[:, :, None]  # [1+2m, 1] each
+        self._bounds = low, high = bounds.T.copy()  # [1+2m] each
         self._tolerated = low - ROOM * (high - low), high + ROOM * (high - low)
         self._padded = []  # [1+2m, H] of each ending: what its steps show
         for padding in paddings:
             shown = np.append(padding, np.full(m, np.nan))[:, None]
-            outside = (shown < self._tolerated[0]) | (shown > self._tolerated[1])
-            if outside.any() and not clip:
+            if not (clip or within(shown[: 1 + m], 1, *self._tolerated)):
                 raise InvalidOption(
                     f"an ending pays and counts {padding.tolist()} a step, and its declared ranges are "
-                    f"{np.hstack([low, high])[: 1 + m].tolist()}."
+                    f"{bounds[: 1 + m].tolist()}."
                 )
             self._padded.append(np.repeat(shown, self.interface["horizon"], axis=1))
 
@@ -167,18 +165,20 @@ class BlackBox:
         m = self.interface["constraints"]
         states, actions, signals, steps = self.show(policy, luck, seed)
         if self._clip:
-            signals[: 1 + m] = signals[: 1 + m].clip(*(bound[: 1 + m] for bound in self._bounds))
-        low, high = self._tolerated
-        played = signals[:, :steps]
-        fine = (played >= low) & (played <= high)
-        if np.count_nonzero(fine) < fine.size:
-            self._complain(played, fine)
-        parts = signals[0], signals[1 : 1 + m].T, signals[1 + m :].T
-        return Episode.trusted(states, actions, *map(np.ascontiguousarray, parts))
+            low, high = (bound[: 1 + m, None] for bound in self._bounds)
+            signals[: 1 + m] = signals[: 1 + m].clip(low, high)
+        if not within(signals, steps, *self._tolerated):
+            self._complain(signals[:, :steps])
+        constraints, thresholds = signals[1 : 1 + m].T, signals[1 + m :].T
+        if m > 1:  # a single column lies in order already
+            constraints, thresholds = constraints.copy(), thresholds.copy()
+        return Episode.trusted(states, actions, signals[0], constraints, thresholds)
 
-    def _complain(self, signals: Float, fine: Bool) -> None:
-        """Raise if a signal is not `fine`, unless it belongs to a threshold sample that is missing."""
+    def _complain(self, signals: Float) -> None:
+        """Raise if a signal lies outside its range, unless it belongs to a threshold sample that is missing."""
         m, (low, high) = self.interface["constraints"], self._bounds
+        least, most = (bound[:, None] for bound in self._tolerated)
+        fine = (signals >= least) & (signals <= most)
         fine[1 + m :] |= np.isnan(signals[1 + m :]).all(axis=0)
         if not fine.all():
             h, c = first(~fine.T)
@@ -186,7 +186,7 @@ class BlackBox:
             raise _at(
                 h,
                 names[c],
-                f"{signals[c, h]} lies outside its declared range, {low[c, 0]:g} to {high[c, 0]:g}. Declare the range "
+                f"{signals[c, h]} lies outside its declared range, {low[c]:g} to {high[c]:g}. Declare the range "
                 "that it has, or have it cut off with clip=True.",
             )
 
@@ -214,22 +214,22 @@ class BlackBox:
             for h, u in enumerate(luck):
                 asked = "step"
                 a = pick(policy[h, s], u)
-                step, cost, cut = self._take(observation, a)
+                step = self._take(observation, a)
                 actions.append(a)
                 observation = step.next_state
                 asked = "rewards"
                 rewards.append(step.reward if self._rewards is None else self._rewards(step))
                 asked = "constraints"
-                constraints.append(self._constraints(step, cost))
+                constraints.append(self._constraints(step))
                 asked = "thresholds"
-                thresholds.append(self._thresholds(step, cost))
+                thresholds.append(self._thresholds(step))
                 asked = "state"
                 home = self._ending(step, early=h + 1 < len(luck)) if step.ended else None
                 s = self._state(observation) if home is None else home
                 states.append(s)
                 if home is not None:
                     break
-                if cut and h + 1 < len(luck):
+                if step.truncated and h + 1 < len(luck):
                     raise InvalidEpisode(
                         f"the environment's time limit cut an episode off after {h + 1} of {len(luck)} steps. No "
                         "state explains that, so it is no ending that could be declared: take a shorter horizon, "
@@ -241,28 +241,19 @@ class BlackBox:
             raise _at(h, asked, f"{type(problem).__name__} was raised: {problem}") from problem
         return states, actions, rewards, constraints, thresholds
 
-    def _take(self, observation: Any, a: int) -> tuple[Step, Any, bool]:
-        """Step the environment: what it showed, the cost of six elements (else None), and whether time was up."""
+    def _take(self, observation: Any, a: int) -> Step:
+        """Step the environment."""
         answer = self.env.step(a + self._first_action)
         if len(answer) == 5:
-            after, reward, ended, cut, info = answer
-            return Step(observation, a, after, reward, ended, info), None, cut
+            after, reward, ended, truncated, info = answer
+            return Step(observation, a, after, reward, ended, info, truncated)
         if len(answer) == 6:
-            after, reward, cost, ended, cut, info = answer
-            return Step(observation, a, after, reward, ended, info), cost, cut
+            after, reward, cost, ended, truncated, info = answer
+            return Step(observation, a, after, reward, ended, info, truncated, cost)
         raise InvalidEpisode(
             f"the environment's step returned {len(answer)} elements; expected five, as Gymnasium's do, "
             "or six with the cost in third place."
         )
-
-    def _state(self, observation: Any) -> int:
-        s = index(self._number(observation))
-        if not 0 <= s < self._states:
-            raise InvalidEpisode(
-                f"the discretiser made state {s} of the observation {observation!r}; states are 0 to "
-                f"{self._states - 1}."
-            )
-        return s
 
     def _ending(self, step: Step, *, early: bool) -> int | None:
         """The absorbing state in which an ended episode goes on."""
@@ -281,10 +272,10 @@ class BlackBox:
         """Where the signals are, how many, and whether they are costs, from one step of the environment."""
         with _playable("cannot be taken"):
             observation, _ = self.env.reset(seed=0)
-            step, cost, _ = self._take(observation, 0)
+            step = self._take(observation, 0)
         named = next((key for key in ("constraint", "cost") if key in step.info), None)
         source = named if constraints is None else constraints
-        if source is None and cost is None:
+        if source is None and step.cost is None:
             raise InvalidOption(
                 "the environment shows nothing to be limited: info has neither 'constraint' nor 'cost' "
                 f"(it has {sorted(step.info)}), and step returns no sixth element. Give constraints=, a key "
@@ -292,12 +283,12 @@ class BlackBox:
             )
         found = _finder(source)
         if thresholds is None:
-            samples: Found = lambda step, cost: step.info.get("threshold")  # noqa: E731
+            samples: Found = lambda step: step.info.get("threshold")  # noqa: E731
         else:
             samples = _finder(thresholds)
         with _playable("shows no signals"):
-            seen = found(step, cost)
-            self.shows_thresholds = samples(step, cost) is not None
+            seen = found(step)
+            self.shows_thresholds = samples(step) is not None
         shown = as_floats("constraints", seen, error=InvalidOption)
         if shown.ndim > 1 or shown.size == 0:
             raise InvalidOption(
@@ -354,13 +345,28 @@ def _numbers(value: Any, shape: tuple[int, ...]) -> NDArray:
     return numbers.reshape(shape)
 
 
+def _checked(given: Discretiser) -> Discretiser:
+    """A user's discretiser, whose numbers are looked at."""
+
+    def number(observation: Any) -> int:
+        s = index(given.number(observation))
+        if not 0 <= s < given.states:
+            raise InvalidEpisode(
+                f"the discretiser made state {s} of the observation {observation!r}; states are 0 to "
+                f"{given.states - 1}."
+            )
+        return s
+
+    return Discretiser(given.states, number)
+
+
 def _finder(source: Source) -> Found:
     if source is None:
-        return lambda step, cost: cost
+        return lambda step: step.cost
     if callable(source):
-        return lambda step, cost: source(step)
+        return source
 
-    def look(step: Step, cost: Any) -> Any:
+    def look(step: Step) -> Any:
         try:
             return step.info[source]
         except KeyError:

@@ -135,16 +135,17 @@ def _whole(low: int, count: int) -> Discretiser:
 
 def _binned(cuts: list[list[float]]) -> Discretiser:
     """The bins of all entries, the last entry counting fastest."""
+    entries = [(len(edges) + 1, edges) for edges in cuts]
 
     def number(seen: Any) -> int:
         total = 0
-        for edges, value in zip(cuts, np.asarray(seen).ravel().tolist(), strict=True):
+        for (bins, edges), value in zip(entries, np.asarray(seen).ravel().tolist(), strict=True):
             if value != value:  # a bin would be found for it all the same
                 raise InvalidEpisode("an entry of the observation is NaN.")
-            total = total * (len(edges) + 1) + bisect_right(edges, value)
+            total = total * bins + bisect_right(edges, value)
         return total
 
-    return Discretiser(math.prod(len(edges) + 1 for edges in cuts), number)
+    return Discretiser(math.prod(bins for bins, _ in entries), number)
 
 
 def _product(digits: list[Discretiser]) -> Discretiser:

@@ -10,7 +10,6 @@ No truth, so no exact values: the run holds what was realised. In a `ProblemEnv`
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +22,7 @@ from .durable import DurableLearner
 from .errors import InvalidEpisode, InvalidOption
 from .learners.interface import interface
 from .learners.learner import Learner
-from .metrics import Run, grid
+from .metrics import Run, add_shortfalls, grid
 from .simulation import streams
 from .training import CHUNK_SECONDS, carry_on, check_episodes
 
@@ -91,8 +90,10 @@ class EnvTraining:
         self.seconds = 0.0
         self.wanted = grid(record, first, self.last)
         self.rows: list[Float] = []  # of recorded episodes, [1+7m] each: see `result`
-        self.weak, self.strong = ([0.0] * learner.interface.m for _ in range(2))  # shortfalls
-        self.senses = np.sign(learner.interface.units.constraints.scale).tolist()  # 1: at least
+        known = learner.options.thresholds is not None
+        self.asked = np.where(known, learner.thresholds, np.nan)  # NaN: by each episode's samples
+        self.senses = np.sign(learner.interface.units.constraints.scale)  # 1: at least
+        self.sums = np.zeros((2, learner.interface.m))  # shortfalls, weak and strong
 
     @property
     def remaining(self) -> int:
@@ -103,14 +104,16 @@ class EnvTraining:
         """Play for about `CHUNK_SECONDS`; returns how many episodes."""
         began, before = time.perf_counter(), self.seconds
         first = self.learner.episode
-        while self.remaining and self.seconds - before < CHUNK_SECONDS:
-            self.episode()
+        for t in range(first, self.last + 1):
+            self.episode(t)
             self.seconds = before + time.perf_counter() - began
+            if self.seconds - before > CHUNK_SECONDS:
+                break
         return self.learner.episode - first
 
-    def episode(self) -> None:
-        """Play an episode and learn from it; where it cannot be, nothing has happened."""
-        learner, t = self.learner, self.learner.episode
+    def episode(self, t: int) -> None:
+        """Play episode t and learn from it; where it cannot be, nothing has happened."""
+        learner = self.learner
         luck = self.rng.random(learner.interface.H)
         try:
             played = self.box.play(learner.state.pi, luck, self.luck)  # read, not kept: no copy
@@ -120,11 +123,9 @@ class EnvTraining:
         except InvalidEpisode as problem:
             raise InvalidEpisode(f"episode {t}, {problem}") from problem.__cause__
         self.luck = None  # the environment goes on with the luck that it has
-        for i, lacking in enumerate(self._shortfall(played)):
-            self.weak[i] += lacking
-            self.strong[i] += max(lacking, 0.0)
+        add_shortfalls(played.constraints, played.thresholds, self.asked, self.senses, self.sums)
         if row is not None:
-            self.rows.append(np.concatenate([row, self.weak, self.strong]))
+            self.rows.append(np.concatenate([row, *self.sums]))
 
     def _row(self, played: Episode) -> Float:
         """What there is to record of an episode before it is learned from."""
@@ -132,20 +133,6 @@ class EnvTraining:
         sums = played.rewards.sum(keepdims=True), played.constraints.sum(axis=0)
         beliefs = learner.multipliers, learner.thresholds, *learner.threshold_bounds
         return np.concatenate([*sums, *beliefs])
-
-    def _shortfall(self, played: Episode) -> list[float]:
-        """What the constraint signals of an episode lack ``[m]``, in the user's units; positive is unsafe.
-
-        In lists, since arrays as short as an episode cost more than their numbers.
-        """
-        learner, H = self.learner, self.learner.interface.H
-        if learner.options.thresholds is None:  # a step without a sample counts as the others do
-            sampled = [[x for x in column if x == x] for column in played.thresholds.T.tolist()]
-            asked = [H * sum(xs) / len(xs) if xs else math.nan for xs in sampled]
-        else:
-            asked = learner.thresholds.tolist()
-        counted = [sum(column) for column in played.constraints.T.tolist()]
-        return [s * (a - c) for s, a, c in zip(self.senses, asked, counted, strict=True)]
 
     def result(self) -> Run:
         """The run so far; what only the truth could tell is missing."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .arrays import Float, Int, Policy, as_count
-from .compilation import inner
+from .compilation import inner, lean
 from .errors import Infeasible, InvalidOption
 from .learners.learner import Learner
 from .oracle import solve
@@ -170,6 +170,29 @@ def track(tracker: Tracker, t: float, optimum: float) -> None:
         tracker.before[c] = tracker.values[c]
     for i in range(tracker.limits.shape[0]):
         tracker.limits_before[i] = tracker.limits[i]
+
+
+@lean
+def add_shortfalls(
+    constraints: Float, thresholds: Float, asked: Float, senses: Float, sums: Float
+) -> None:
+    """Add what the signals ``[H,m]`` of one episode lack to `sums` ``[2,m]``, weak and strong; positive is unsafe.
+
+    `asked` ``[m]`` where it is a number; else what the episode's own samples ask for, steps without one like the
+    others. `senses` are 1 where a constraint asks for at least so much, -1 for at most.
+    """
+    H, m = constraints.shape
+    for i in range(m):
+        counted, total, samples = 0.0, 0.0, 0
+        for h in range(H):
+            counted += constraints[h, i]
+            if not np.isnan(thresholds[h, i]):
+                total += thresholds[h, i]
+                samples += 1
+        limit = H * total / samples if np.isnan(asked[i]) else asked[i]
+        lost = senses[i] * (limit - counted)
+        sums[0, i] += lost
+        sums[1, i] += 0.0 if lost <= 0.0 else lost  # NaN, where there was no sample, stays
 
 
 @inner

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .arrays import Error, Float, as_floats, check_range, frozen
+from .compilation import lean
 from .errors import InvalidModel
 
 LARGEST = 1e100  # end of a range, so that no sum over an episode overflows
@@ -157,6 +158,19 @@ def check_means(
     low, high = bounds
     mend = "That is its declared range: declare another, or rescale."
     check_range(name, array, low, high, axes, mend=mend, room=ROOM * (high - low), error=error)
+
+
+@lean
+def within(signals: Float, steps: int, low: Float, high: Float) -> bool:
+    """Whether every row of `signals` lies between its `low` and `high` in the first so many steps; NaN does not.
+
+    A kernel, since NumPy takes longer to begin than a short episode to be looked through.
+    """
+    for c in range(signals.shape[0]):
+        for h in range(steps):
+            if not low[c] <= signals[c, h] <= high[c]:
+                return False
+    return True
 
 
 def _range(name: str, value: Sequence[float] | Float, error: Error) -> Range:
