@@ -116,7 +116,10 @@ def block(
     rows = Rows(state.logits.reshape(size), state.pi.reshape(size))
     for n in range(episodes):
         t = state.finished[0] + 1
-        forward_values(model, rows.pi, tracker.now, tracker.after, tracker.mass, tracker.values)
+        forward_values(
+            model, rows.pi,
+            tracker.now, tracker.after, tracker.mass, tracker.visits, tracker.values,
+        )  # fmt: skip
         track(tracker, float(t), optimum)
         shortfall = tracker.limits[0] - tracker.values[1]
         if shortfall > peak[0]:

@@ -143,3 +143,50 @@ def test_a_division_by_zero_is_not_an_error_in_a_kernel() -> None:
 
     if COMPILED:
         assert divide(1.0, 0.0) == np.inf
+
+
+def assembly(compiled: Any) -> list[str]:
+    """The instructions of a function of two matrices and two vectors, without names."""
+    matrix, vector = np.zeros((5, 5)), np.zeros(50)
+    compiled(matrix, matrix, vector, vector.copy(), 5, 5)
+    (text,) = compiled.inspect_asm().values()
+    return [line for line in text.splitlines() if "_ZN" not in line and "." not in line]
+
+
+def counting(a: Any, b: Any, c: Any, d: Any, n: int, m: int) -> float:
+    """Five arrays with five ways of counting through them."""
+    total = 0.0
+    for i in range(n):
+        for j in range(m):
+            total += a[i, j] * b[j, i] + c[2 * i + j] * d[3 * j + i]
+            c[i + j] = total
+    return total
+
+
+@needs_compiler
+def test_only_our_kernels_are_compiled_without_loop_strength_reduction(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def outer(a: Any, b: Any, c: Any, d: Any, n: int, m: int) -> float:
+        total = called(n)  # compiled while this one is
+        for i in range(n):
+            for j in range(m):
+                total += a[i, j] * b[j, i] + c[2 * i + j] * d[3 * j + i]
+                c[i + j] = total
+        return total
+
+    def half(n: int) -> float:
+        return n / 2
+
+    def nowhere(function: Any) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr(compilation, "_PackageCache", nowhere)  # no code from an earlier run
+    others_before = assembly(numba.njit(counting))
+    called = compilation.kernel(half)
+    ours, nested = assembly(compilation.kernel(counting)), assembly(compilation.kernel(outer))
+    assert assembly(numba.njit(counting)) == others_before
+    monkeypatch.setattr("llvmlite.binding.set_option", lambda *_: None)
+    called = compilation.kernel(half)
+    assert assembly(compilation.kernel(counting)) != ours
+    assert assembly(compilation.kernel(outer)) != nested

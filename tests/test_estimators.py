@@ -84,7 +84,7 @@ def test_window_holds_what_a_list_of_all_episodes_says(
 def test_tree_after_any_updates_equals_one_built_anew(
     pairs: int, updates: list[tuple[int, bool]]
 ) -> None:
-    window = estimators.window(1, pairs, 1, 1.0)
+    window = estimators.window(1, pairs, 1, 0.5)
     for number, up in updates:
         pair = number % pairs
         if up or window.n[0, pair] > 0:
@@ -95,10 +95,22 @@ def test_tree_after_any_updates_equals_one_built_anew(
     np.testing.assert_array_equal(window.tree[:, 1:], anew.tree[:, 1:])
 
 
+def test_where_nothing_leaves_the_winner_alone_is_kept() -> None:
+    window = estimators.window(1, 7, 1, 1.0)
+    assert window.tree.shape == (1, 2)
+    rng = np.random.default_rng(0)
+    for pair in rng.integers(7, size=500):
+        estimators.count_sample(window, 0, int(pair), np.array([0.5]), 1)
+        assert estimators.representative(window, 0) == window.n[0].argmax()  # the lowest on ties
+        anew = window._replace(tree=np.full_like(window.tree, 6))
+        estimators.rebuild_tree(anew)
+        assert estimators.representative(anew, 0) == window.n[0].argmax()
+
+
 def test_an_update_touches_one_path_of_the_tree() -> None:
     """Logarithmic work: only the nodes above the pair may change, and they are log2(leaves) many."""
     pairs = 300
-    window = estimators.window(1, pairs, 1, 1.0)
+    window = estimators.window(1, pairs, 1, 0.5)
     leaves = window.tree.shape[1] // 2
     assert leaves == 512
     rng = np.random.default_rng(0)

@@ -14,7 +14,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 import safespot as ss
 from safespot.gym import ProblemEnv, play_vector
-from safespot.simulation import pick
+from safespot.transitions import pick
 
 from .test_package import SOURCE, run_python
 

@@ -56,9 +56,10 @@ def rederived(learner: ss.Spot) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     estimators.rebuild_tree(window)
     made: dict[str, tuple[np.ndarray, np.ndarray]] = {
         "lack": (state.lack, lack), "weight": (state.weight, weight), "pi": (state.pi, pi),
-        "peak": (state.peak, peak),
         "tree": (learner.window.tree[:, 1:], window.tree[:, 1:]),
     }  # fmt: skip
+    if learner.statistics.successors.dense.shape[0] == 0:
+        made["peak"] = state.peak, peak
     if learner.rates.learned:
         lower, upper = np.zeros_like(state.lower), np.zeros_like(state.upper)
         optimism.threshold_bounds(radii, window, lower, upper)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import safespot as ss
-from safespot.simulation import as_laws, draw_noise, pick, play_kernel
-from safespot.transitions import successor
+from safespot.simulation import as_laws, draw_noise, play_kernel
+from safespot.transitions import pick, successor
 
 from .models import Arguments, random_policy, tables, valid
 

@@ -171,7 +171,10 @@ def look_before(
     H = window.n.shape[0]
     for k in range(policy.shape[0]):
         audit.pi[k] = policy[k]
-    forward_values(audit.sums, policy, tracker.now, tracker.after, tracker.mass, audit.expected)
+    forward_values(
+        audit.sums, policy,
+        tracker.now, tracker.after, tracker.mass, tracker.visits, audit.expected,
+    )  # fmt: skip
     for h in range(H):
         n = window.n[h, representative(window, h)]
         audit.totals[ZETA_SUM] += threshold_radius(rates.radii, float(n)) if n > 0 else 1.0

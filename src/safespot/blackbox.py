@@ -30,8 +30,9 @@ from .arrays import Episode, Float, Int, Policy, as_count, as_floats, first
 from .discretisers import Discretiser, discretiser
 from .errors import InvalidEpisode, InvalidOption, SafespotError
 from .signals import Problem
-from .simulation import pick, streams
+from .simulation import streams
 from .tables import Ending, absorbing_states, mask_with_endings
+from .transitions import pick
 from .units import ROOM, units, within
 
 

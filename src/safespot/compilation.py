@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import llvmlite.binding as llvm
 import numba
 from numba.core.caching import FunctionCache
 
@@ -52,13 +53,39 @@ def inner(function: F) -> F:
 
 
 def _compiled(function: F, **options: Any) -> F:
+    if numba.config.DISABLE_JIT:
+        return function
     dispatcher: Any = numba.njit(nogil=True, error_model="numpy", **options)(function)
+    dispatcher._compiler.compile = functools.partial(_compile, dispatcher._compiler.compile)
     try:
         dispatcher._cache = _PackageCache(function)
     except RuntimeError as problem:  # neither the package nor the user has a folder to write to
         log.debug("compiled code of %s is not kept: %s", function.__name__, problem)
     compiled: F = dispatcher
     return compiled
+
+
+_depth = (
+    0  # of kernels that are compiled because another one calls them; Numba's lock is held meanwhile
+)
+
+
+def _compile(compile_it: Callable, *signature: Any) -> Any:
+    """Compile one kernel without LLVM's loop strength reduction.
+
+    It gives every array a counter of its own. In kernels as large as ours there are no registers for them, so a step of
+    a small problem spent a third of its time adding to counters in memory. The switch is the whole process's, so
+    it is put back.
+    """
+    global _depth
+    _depth += 1
+    llvm.set_option("safespot", "--disable-lsr=true")
+    try:
+        return compile_it(*signature)
+    finally:
+        _depth -= 1
+        if _depth == 0:
+            llvm.set_option("safespot", "--disable-lsr=false")
 
 
 class _PackageCache(FunctionCache):  # type: ignore[misc]

@@ -7,7 +7,8 @@ constraints, and the successors. They give the empirical model of Eq. empirical-
 
 The growing window holds the threshold signals of the last W = max(1, floor(gamma * finished)) episodes: it
 adds the newest episode and takes back those that fall out. Per step it knows the pair with the most
-samples, which represents the step (below Eq. empirical-gw), through a winner tree.
+samples, which represents the step (below Eq. empirical-gw): through a winner tree, or where nothing is ever
+taken back by comparing with the last winner.
 
 Only counts and sums are stored; what follows from them is derived elsewhere.
 """
@@ -67,7 +68,9 @@ class Window(NamedTuple):
     n: Int  # [H, pairs]
     sums: Float  # [m, H, pairs]
     carries: Float  # [m, H, pairs]: the rounding errors of `sums`, so that taking back is exact
-    tree: NDArray[np.int32]  # [H, 2 * leaves]: node j holds the pair that wins among its leaves
+    tree: NDArray[
+        np.int32
+    ]  # [H, 2 * leaves]: node j holds the pair that wins among its leaves; one when gamma = 1
     pairs: NDArray[np.int32]  # [capacity, H]: the history, a ring; empty when gamma = 1
     samples: Float  # [capacity, H, m]
     span: Int  # [3]: finished episodes, the window's length, where its oldest episode is
@@ -101,8 +104,7 @@ def statistics(H: int, S: int, A: int, m: int, *, dense: bool | None = None) -> 
 
 def window(H: int, pairs: int, m: int, gamma: float) -> Window:
     """An empty window; gamma = 1 forgets nothing and so keeps no history."""
-    leaves = 1 << max(0, pairs - 1).bit_length()
-    capacity = 0 if gamma == 1.0 else 64
+    leaves, capacity = (1, 0) if gamma == 1.0 else (1 << max(0, pairs - 1).bit_length(), 64)
     built = Window(
         gamma=np.array([gamma]),
         n=np.zeros((H, pairs), np.int64),
@@ -382,11 +384,16 @@ def count_sample(window: Window, h: int, pair: int, sample: Float, sign: int) ->
 
 @inner
 def replay(tree: NDArray[np.int32], n: Int, pair: int) -> None:
-    """Let the winners above `pair` be found again: the larger count wins, the left one on ties."""
-    node = (tree.shape[0] // 2 + pair) // 2
-    while node >= 1:
-        match(tree, n, node)
-        node //= 2
+    """Find the winners again when `pair` was counted: the larger count wins, the lower pair on ties."""
+    if tree.shape[0] == 2:  # counts only grow: nobody else can have overtaken the winner
+        winner = tree[1]
+        ahead = n[pair] > n[winner] or (n[pair] == n[winner] and pair < winner)
+        tree[1] = pair if ahead else winner
+    else:
+        node = (tree.shape[0] // 2 + pair) // 2
+        while node >= 1:
+            match(tree, n, node)
+            node //= 2
 
 
 @inner
@@ -399,16 +406,24 @@ def match(tree: NDArray[np.int32], n: Int, node: int) -> None:
 @kernel
 def rebuild_tree(window: Window) -> None:
     """All winners from the counts alone."""
-    H = window.n.shape[0]
+    H, pairs = window.n.shape
     leaves = window.tree.shape[1] // 2
     for h in range(H):
-        for leaf in range(leaves):
-            window.tree[h, leaves + leaf] = leaf
-        for node in range(leaves - 1, 0, -1):  # from the leaves up: no match sees a stale winner
-            match(window.tree[h], window.n[h], node)
+        if leaves == 1:
+            window.tree[h, 1] = 0
+            for pair in range(pairs):
+                replay(window.tree[h], window.n[h], pair)
+        else:
+            for leaf in range(leaves):
+                window.tree[h, leaves + leaf] = leaf
+            for node in range(
+                leaves - 1, 0, -1
+            ):  # from the leaves up: no match sees a stale winner
+                match(window.tree[h], window.n[h], node)
 
 
 @inner
 def representative(window: Window, h: int) -> int:
     """The pair with the most samples at step h, the lowest on ties."""
-    return window.tree[h, 1] if window.tree.shape[1] > 2 else 0
+    pair: int = window.tree[h, 1]
+    return pair

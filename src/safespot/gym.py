@@ -36,8 +36,9 @@ from .blackbox import BlackBox, Step
 from .discretisers import Discretiser, discretiser, warm_up
 from .errors import InvalidOption
 from .signals import Problem
-from .simulation import Streams, as_laws, draw_noise, empty_noise, pick, step_kernel, streams
+from .simulation import Streams, as_laws, draw_noise, empty_noise, step_kernel, streams
 from .tables import Ending, Outcome, problem_from_table
+from .transitions import pick
 
 __all__ = [
     "BlackBox",

@@ -176,8 +176,9 @@ def watch(
     if every or wanted:
         if stale:
             forward_values(
-                truth.model, policy, tracker.now, tracker.after, tracker.mass, tracker.values
-            )
+                truth.model, policy,
+                tracker.now, tracker.after, tracker.mass, tracker.visits, tracker.values,
+            )  # fmt: skip
         stale = False
         track(tracker, float(t), optimum)
         if wanted:

@@ -52,9 +52,10 @@ class Tracker(NamedTuple):
     last: Float  # [2]: the episode of the last accumulation, and its optimum
     before: Float  # [1+m]: the values there
     limits_before: Float  # [m]
-    now: Float  # [S]: these three are buffers
+    now: Float  # [S]: these four are buffers
     after: Float  # [S]
     mass: Float  # [S*A]
+    visits: Float  # [S*A]
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +140,7 @@ def empty_tracker(S: int, A: int, m: int, finished: int) -> Tracker:
         now=np.zeros(S),
         after=np.zeros(S),
         mass=np.zeros(S * A),
+        visits=np.zeros(S * A),
     )
 
 

@@ -112,30 +112,31 @@ def refresh_pair(
     mask: Bool,
     h: int,
     s: int,
-    a: int,
-    A: int,
+    pair: int,
     lack: Float,
     weight: Float,
     peak: Float,
 ) -> None:
-    """Derive what planning reads of a pair: ``lack = 1 - v_bar`` and ``weight = 1 / n``; and of its state: `peak`.
+    """Derive what planning reads of a pair of state s: ``lack = 1 - v_bar`` and ``weight = 1 / n``; and `peak`.
 
     ``v_bar = v_hat + phi`` is the optimistic reward or constraint (Eq. opt-p). A pair without data, or one that is not
     admissible (D6), has an infinite v_bar: it never falls below its cap. `peak` is the largest lack among the
-    actions of a state: with gaps of at most G ahead, a state is at its cap as long as peak + G <= 0.
+    actions of a state: with gaps of at most G ahead, a state is at its cap as long as peak + G <= 0. It is for
+    large problems, whose states are swept one by one.
     """
-    pair = s * A + a
     phi = pair_bonus(radii, statistics, h, pair) if mask[h, pair] else np.inf
     n = statistics.n[h, pair]
     weight[h, pair] = 1.0 / n if n > 0 else 0.0
     for c in range(lack.shape[0]):
         mean = statistics.sums[c, h, pair] / n if n > 0 else 0.0
         lack[c, h, pair] = 1.0 - (mean + phi)
-    highest = -np.inf
-    for c in range(lack.shape[0]):
-        for other in range(s * A, (s + 1) * A):
-            highest = max(highest, lack[c, h, other])
-    peak[h, s] = highest
+    if statistics.successors.dense.shape[0] == 0:
+        A = mask.shape[1] // peak.shape[1]
+        highest = -np.inf
+        for c in range(lack.shape[0]):
+            for other in range(s * A, (s + 1) * A):
+                highest = max(highest, lack[c, h, other])
+        peak[h, s] = highest
 
 
 @kernel
@@ -148,8 +149,8 @@ def refresh_all(
     A = mask.shape[1] // S
     for h in range(H):
         for s in range(S):
-            for a in range(A):
-                refresh_pair(radii, statistics, mask, h, s, a, A, lack, weight, peak)
+            for pair in range(s * A, (s + 1) * A):
+                refresh_pair(radii, statistics, mask, h, s, pair, lack, weight, peak)
 
 
 @inner

@@ -17,7 +17,7 @@ from .cmdp import CMDP, Model
 from .columns import TOLERANCE, Column, Mixture, best_mixture, largest_margin
 from .compilation import inner, kernel
 from .errors import Infeasible, InvalidModel, InvalidOption, SolverError
-from .products import dot, mix_rows, scale_rows
+from .products import SHORT, dot, mix_rows
 from .transitions import as_matrices, block, expect, push
 
 if TYPE_CHECKING:
@@ -307,12 +307,13 @@ def start_values(start: Float, V: Float) -> Float:
 
 @inner
 def forward_values(
-    model: Model, policy: Float, now: Float, after: Float, mass: Float, values: Float
+    model: Model, policy: Float, now: Float, after: Float, mass: Float, visits: Float, values: Float
 ) -> None:
     """The same by the occupancy measure, forward: one pass over the transitions serves every component.
 
-    `policy` ``[H*S*A]`` is one row; `now`, `after` ``[S]`` and `mass` ``[S*A]`` are worked in; `values` ``[1+m]`` is
-    written.
+    `policy` ``[H*S*A]`` is one row; `now`, `after` ``[S]``, `mass` and `visits` ``[S*A]`` are worked in; `values`
+    ``[1+m]`` is written. Where payoffs are the same at every step, it is the expected `visits` of all steps together
+    that they are multiplied with.
     """
     components, steps, pairs = model.payoffs.shape
     S = model.start.shape[0]
@@ -321,21 +322,55 @@ def forward_values(
         now[s] = model.start[s]
     for c in range(components):
         values[c] = 0.0
+    for k in range(pairs):
+        visits[k] = 0.0
     for h in range(H):
-        scale_rows(policy[h * pairs :], now, A, S, mass)
-        k = h if steps > 1 else 0
+        visit(policy[h * pairs : (h + 1) * pairs], now, A, mass, visits)
+        if steps > 1:
+            for c in range(components):
+                values[c] += dot(mass, model.payoffs[c, h])
+        if h + 1 < H:
+            move_on(model, h, mass, after, now)
+    if steps == 1:
         for c in range(components):
-            values[c] += dot(mass, model.payoffs[c, k])
-        if model.P.dense.shape[0] > 0:
-            mix_rows(mass, model.P.dense[block(model.P, h)], now)
-        else:
-            for s in range(S):
-                after[s] = 0.0
-            for row in range(pairs):
-                if mass[row] > 0.0:
-                    push(model.P, h, row, mass[row], after)
-            for s in range(S):
-                now[s] = after[s]
+            values[c] = dot(visits, model.payoffs[c, 0])
+
+
+@inner
+def visit(policy: Float, now: Float, A: int, mass: Float, visits: Float) -> None:
+    """The `mass` ``[S*A]`` of every pair from that of the states, and added to `visits`.
+
+    In one go: what was just written one by one is not read back by fours, which processors wait for.
+    """
+    if A < SHORT:
+        for a in range(A):
+            for s in range(now.shape[0]):
+                x = policy[s * A + a] * now[s]
+                mass[s * A + a] = x
+                visits[s * A + a] += x
+    else:
+        for s in range(now.shape[0]):
+            there, row = now[s], policy[s * A : (s + 1) * A]
+            here, often = mass[s * A : (s + 1) * A], visits[s * A : (s + 1) * A]
+            for a in range(A):
+                x = row[a] * there
+                here[a] = x
+                often[a] += x
+
+
+@inner
+def move_on(model: Model, h: int, mass: Float, after: Float, now: Float) -> None:
+    """From the `mass` ``[S*A]`` of the pairs at step h to that of the states after it, `now` ``[S]``."""
+    if model.P.dense.shape[0] > 0:
+        mix_rows(mass, model.P.dense[block(model.P, h)], now)
+    else:
+        for s in range(after.shape[0]):
+            after[s] = 0.0
+        for row in range(mass.shape[0]):
+            if mass[row] > 0.0:
+                push(model.P, h, row, mass[row], after)
+        for s in range(after.shape[0]):
+            now[s] = after[s]
 
 
 @kernel

@@ -56,25 +56,51 @@ def mix_rows(weights: Float, rows: Float, out: Float) -> None:
 def mix_rows_twice(weights: Float, others: Float, rows: Float, out: Float, out2: Float) -> None:
     """`mix_rows` with two weights at once: ``out`` with `weights`, ``out2`` with `others`.
 
-    Every entry of `rows` is read once for both, and reading is what takes the time.
+    Every entry of `rows` is read once for both, and reading is what takes the time. Rows are added by twos, four of
+    them in one go through the outputs.
     """
     n, length = rows.shape
-    a, c, p = weights[0], others[0], rows[0]
-    for k in range(length):
-        out[k] = a * p[k]
-        out2[k] = c * p[k]
-    for j in range(1, n - 1, 2):
-        a, b, c, d = weights[j], weights[j + 1], others[j], others[j + 1]
-        if a != 0.0 or b != 0.0 or c != 0.0 or d != 0.0:
-            p, q = rows[j], rows[j + 1]
+    a, e, p = weights[0], others[0], rows[0]
+    if n > 2:
+        b, c, f, g, q, r = weights[1], weights[2], others[1], others[2], rows[1], rows[2]
+        for k in range(length):
+            out[k] = a * p[k] + (b * q[k] + c * r[k])
+            out2[k] = e * p[k] + (f * q[k] + g * r[k])
+        j = 3
+    else:
+        for k in range(length):
+            out[k] = a * p[k]
+            out2[k] = e * p[k]
+        j = 1
+    while j + 4 <= n:
+        a, b, c, d = weights[j], weights[j + 1], weights[j + 2], weights[j + 3]
+        e, f, g, h = others[j], others[j + 1], others[j + 2], others[j + 3]
+        if (a != 0.0 or b != 0.0 or c != 0.0 or d != 0.0) or (
+            e != 0.0 or f != 0.0 or g != 0.0 or h != 0.0
+        ):
+            p, q, r, s = rows[j], rows[j + 1], rows[j + 2], rows[j + 3]
             for k in range(length):
-                out[k] += a * p[k] + b * q[k]
-                out2[k] += c * p[k] + d * q[k]
-    if n % 2 == 0:
-        a, c, p = weights[n - 1], others[n - 1], rows[n - 1]
+                out[k] = (out[k] + (a * p[k] + b * q[k])) + (c * r[k] + d * s[k])
+                out2[k] = (out2[k] + (e * p[k] + f * q[k])) + (g * r[k] + h * s[k])
+        j += 4
+    if j + 2 <= n:
+        a, b, e, f, p, q = (
+            weights[j],
+            weights[j + 1],
+            others[j],
+            others[j + 1],
+            rows[j],
+            rows[j + 1],
+        )
+        for k in range(length):
+            out[k] += a * p[k] + b * q[k]
+            out2[k] += e * p[k] + f * q[k]
+        j += 2
+    if j < n:
+        a, e, p = weights[j], others[j], rows[j]
         for k in range(length):
             out[k] += a * p[k]
-            out2[k] += c * p[k]
+            out2[k] += e * p[k]
 
 
 @inner
@@ -111,34 +137,58 @@ def total(x: Float) -> float:
 
 @inner
 def sum_rows(x: Float, A: int, rows: int, out: Float) -> None:
-    """``out[j] = sum_a x[j*A + a]``: short rows in one loop, since starting one for each takes longer than its sum."""
-    if A < SHORT:
-        j, a, sum_a = 0, 0, 0.0
-        for k in range(rows * A):
-            sum_a += x[k]
-            a += 1
-            if a == A:
-                out[j] = sum_a
-                j, a, sum_a = j + 1, 0, 0.0
+    """``out[j] = sum_a x[j*A + a]``; short rows with their length written out, so that no loop begins for each."""
+    if A == 2:
+        short_sums(x, 2, rows, out)
+    elif A == 3:
+        short_sums(x, 3, rows, out)
+    elif A == 4:
+        short_sums(x, 4, rows, out)
+    elif A == 5:
+        short_sums(x, 5, rows, out)
+    elif A < SHORT:
+        short_sums(x, A, rows, out)
     else:
         for j in range(rows):
             out[j] = total(x[j * A : (j + 1) * A])
 
 
 @inner
+def short_sums(x: Float, A: int, rows: int, out: Float) -> None:
+    """The sums of short rows, from the first entry to the last."""
+    for j in range(rows):
+        sum_a = x[j * A]
+        for a in range(1, A):
+            sum_a += x[j * A + a]
+        out[j] = sum_a
+
+
+@inner
 def sum_products(x: Float, y: Float, A: int, rows: int, out: Float) -> None:
     """``out[j] = sum_a x[j*A + a] y[j*A + a]``, in the same way."""
-    if A < SHORT:
-        j, a, sum_a = 0, 0, 0.0
-        for k in range(rows * A):
-            sum_a += x[k] * y[k]
-            a += 1
-            if a == A:
-                out[j] = sum_a
-                j, a, sum_a = j + 1, 0, 0.0
+    if A == 2:
+        short_products(x, y, 2, rows, out)
+    elif A == 3:
+        short_products(x, y, 3, rows, out)
+    elif A == 4:
+        short_products(x, y, 4, rows, out)
+    elif A == 5:
+        short_products(x, y, 5, rows, out)
+    elif A < SHORT:
+        short_products(x, y, A, rows, out)
     else:
         for j in range(rows):
             out[j] = dot(x[j * A : (j + 1) * A], y[j * A : (j + 1) * A])
+
+
+@inner
+def short_products(x: Float, y: Float, A: int, rows: int, out: Float) -> None:
+    """The sums of products of short rows, from the first entry to the last."""
+    for j in range(rows):
+        sum_a = x[j * A] * y[j * A]
+        for a in range(1, A):
+            sum_a += x[j * A + a] * y[j * A + a]
+        out[j] = sum_a
 
 
 @inner

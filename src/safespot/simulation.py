@@ -17,7 +17,7 @@ from .cmdp import Model
 from .compilation import inner
 from .errors import InvalidOption
 from .signals import Problem, Signals, fill_noise, signal
-from .transitions import successor
+from .transitions import pick, successor
 
 
 class Streams(NamedTuple):
@@ -199,19 +199,3 @@ def step_kernel(
             laws.codes[2], laws.parameters[2], alpha[i, h], luck.thresholds[n, h, i]
         )
     return successor(model.P, h, row, luck.transitions[n, h])
-
-
-@inner
-def pick(probabilities: Float, u: float) -> int:
-    """The first index at which the cumulated probability passes u in [0,1).
-
-    Rounding can leave the sum below u: then the last index with positive probability is taken.
-    """
-    total, last = 0.0, 0
-    for k in range(probabilities.shape[0]):
-        if probabilities[k] > 0.0:
-            total += probabilities[k]
-            last = k
-            if u < total:
-                break
-    return last

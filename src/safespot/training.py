@@ -171,7 +171,11 @@ class Training:
             self.audit = audit(cmdp, learner, len(self.record.episodes), found)
         self.most = max(1, NOISE_NUMBERS // (1 + H * (3 + 2 * m)))
         self.size = min(16, self.most)
-        self.luck = empty_noise(problem, min(self.most, total))
+        episodes = min(self.most, total)
+        self.luck = empty_noise(problem, episodes)
+        # Of each episode of a chunk: how far the drift is, and the optimum. They change only where there is one.
+        self.progress = np.zeros(episodes)
+        self.best = np.full(episodes, self.optima(np.array([1])))
 
     @property
     def remaining(self) -> int:
@@ -195,10 +199,9 @@ class Training:
         first = learner.episode
         draw_noise(self.problem, self.streams, n, self.luck)
         drift = self.problem.signals.drift
-        progress = np.zeros(n)
         if drift is not None:
-            progress[:] = [drift.progress(first + j) for j in range(n)]
-        optima = self.optima(np.arange(first, first + n))
+            self.progress[:n] = [drift.progress(first + j) for j in range(n)]
+            self.best[:n] = self.optima(np.arange(first, first + n))
         play_on: Any = learn_chunk if isinstance(learner, Spot) else count_chunk
         watched: tuple[Audit, ...] = ()
         if self.audit is not None:
@@ -207,7 +210,7 @@ class Training:
         while done < n:
             learner.make_room()
             done = play_on(
-                self.truth, self.luck, progress, optima, done, n, self.track != "grid",
+                self.truth, self.luck, self.progress, self.best, done, n, self.track != "grid",
                 learner.rates, learner.state, learner.statistics, learner.window,
                 self.played, self.tracker, self.record, *watched,
             )  # fmt: skip

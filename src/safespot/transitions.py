@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from .arrays import SUM_TOLERANCE, Bool, Float, as_floats, first, frozen, place
 from .compilation import inner, kernel
 from .errors import InvalidModel
+from .products import SHORT
 
 
 class Transitions(NamedTuple):
@@ -212,24 +213,27 @@ def push(P: Transitions, h: int, row: int, mass: float, out: Float) -> None:
 
 @inner
 def successor(P: Transitions, h: int, row: int, u: float) -> int:
-    """The next state at which the cumulated probability passes u in [0,1).
-
-    Rounding can leave the sum below u: then the last state with positive probability is taken.
-    """
+    """The next state at which the cumulated probability passes u in [0,1), as `pick` does."""
     k = block(P, h)
-    total, last = 0.0, 0
     if P.dense.shape[0] > 0:
-        for n in range(P.dense.shape[2]):
-            if P.dense[k, row, n] > 0.0:
-                total += P.dense[k, row, n]
-                last = n
-                if u < total:
-                    break
-    else:
-        for j in range(P.starts[k, row], P.starts[k, row + 1]):
-            if P.probabilities[j] > 0.0:
-                total += P.probabilities[j]
-                last = P.successors[j]
-                if u < total:
-                    break
-    return last
+        return pick(P.dense[k, row], u)
+    first, last = P.starts[k, row], P.starts[k, row + 1]
+    after: int = P.successors[first + pick(P.probabilities[first:last], u)]
+    return after
+
+
+@inner
+def pick(probabilities: Float, u: float) -> int:
+    """The first index at which the cumulated probability passes u in [0,1).
+
+    Rounding can leave the sum below u: then the last index with positive probability is taken. A short row is read to
+    its end, since nobody can guess where it could be left, and a wrong guess takes longer.
+    """
+    n, passed, last, total = probabilities.shape[0], 0, 0, 0.0
+    for k in range(n):
+        total += probabilities[k]
+        last = k if probabilities[k] > 0.0 else last
+        passed += 1 if total <= u else 0
+        if n >= SHORT and u < total:
+            break
+    return min(passed, last)

@@ -63,20 +63,29 @@ def mirror_ascent(
     """
     moved = logits[first * A : last * A]
     for k in range(moved.shape[0]):
-        moved[k] += eta * Q[k]
-    softmax(logits, pi, A, first, last, work)
+        logit = moved[k] + eta * Q[k]
+        moved[k] = logit
+        work.x[k] = logit
+    normalise(logits, pi, A, first, last, work)
 
 
 @inner
 def softmax(logits: Float, pi: Float, A: int, first: int, last: int, work: Work) -> None:
-    """``pi(a) = exp(logit) / sum`` for rows from `first` up to `last`; logits are at most 0.
+    """``pi(a) = exp(logit) / sum`` for rows from `first` up to `last`; logits are at most 0."""
+    given = logits[first * A : last * A]
+    for k in range(given.shape[0]):
+        work.x[k] = given[k]
+    normalise(logits, pi, A, first, last, work)
+
+
+@inner
+def normalise(logits: Float, pi: Float, A: int, first: int, last: int, work: Work) -> None:
+    """The same when `work.x` holds these logits already.
 
     Where a sum falls below one half, the row's logits are lifted until the largest is 0: the same policy, and
     nothing underflows.
     """
-    base, rows, given = first * A, last - first, logits[first * A : last * A]
-    for k in range(rows * A):
-        work.x[k] = given[k]
+    base, rows = first * A, last - first
     exponentials(work.x, rows * A)
     sum_rows(work.x, A, rows, work.totals)
     for j in range(rows):

@@ -60,7 +60,9 @@ class State(NamedTuple):
     mask: Bool  # [H, S*A]
     lack: Float  # [1+m, H, S*A]: 1 - v_bar, derived from the statistics
     weight: Float  # [H, S*A]: 1 / n, derived from the statistics
-    peak: Float  # [H, S]: the largest lack among the actions of a state, derived
+    peak: (
+        Float  # [H, S]: the largest lack among the actions of a state, derived; for large problems
+    )
     scratch: Scratch
 
 
@@ -93,8 +95,7 @@ def spot_step(
 
     Returns whether the policy has moved.
     """
-    H, _, A = state.pi.shape
-    w = state.scratch
+    H, w = state.pi.shape[0], state.scratch
     # Line 2. The optimistic model is `lack` = 1 - v_bar; the threshold is chosen by the stance.
     for i in range(state.lam.shape[0]):
         w.alpha[i] = rates.xi * state.lower[i] + (1.0 - rates.xi) * state.upper[i]
@@ -119,9 +120,8 @@ def spot_step(
         reward, constraints = episode.rewards[h], episode.constraints[h]
         add_visit(statistics, h, s, pair, episode.states[h + 1], reward, constraints)
         refresh_pair(
-            rates.radii, statistics, state.mask, h, s, pair - s * A, A,
-            state.lack, state.weight, state.peak,
-        )  # fmt: skip
+            rates.radii, statistics, state.mask, h, s, pair, state.lack, state.weight, state.peak
+        )
     state.finished[0] += 1
     if rates.learned:
         add_to_window(window, episode.pairs, episode.thresholds)
