@@ -88,13 +88,23 @@ def truncate(
     """
     n = last - first
     w = weight[h, first:last]
-    for c in range(lack.shape[0]):
-        price = lam[c - 1] if c > 0 else 1.0
-        lacking, gaps = lack[c, h, first:last], D[c]
+    components = lack.shape[0]
+    for c in range(0, components - 1, 2):  # two at once: half the reading
+        price, next_price = lam[c - 1] if c > 0 else 1.0, lam[c]
+        lacking, next_lacking = lack[c, h, first:last], lack[c + 1, h, first:last]
+        gaps, next_gaps = D[c], D[c + 1]
+        for k in range(n):
+            gap = max(lacking[k] + w[k] * gaps[k], 0.0)
+            next_gap = max(next_lacking[k] + w[k] * next_gaps[k], 0.0)
+            gaps[k], next_gaps[k] = gap, next_gap
+            Q[k] = ((Q[k] if c > 0 else 0.0) - price * gap) - next_price * next_gap
+    if components % 2 == 1:
+        c = components - 1
+        price, lacking, gaps = lam[c - 1], lack[c, h, first:last], D[c]
         for k in range(n):
             gap = max(lacking[k] + w[k] * gaps[k], 0.0)
             gaps[k] = gap
-            Q[k] = (Q[k] if c > 0 else 0.0) - price * gap
+            Q[k] -= price * gap
     k = 0
     while k < n and Q[k] == 0.0:
         k += 1

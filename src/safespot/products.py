@@ -14,7 +14,7 @@ SHORT = 8  # rows of fewer entries are worked on together, longer ones one by on
 
 @inner
 def mix_rows(weights: Float, rows: Float, out: Float) -> None:
-    """``out = sum_j weights[j] rows[j]``; rows of weight zero cost nothing.
+    """``out = sum_j weights[j] rows[j]`` for weights >= 0; rows of weight zero cost next to nothing.
 
     Entries of a row are independent, so the inner loops are vectorised as they stand. Eight rows at a time, then
     four, because starting a loop and going through `out` costs as much as several rows.
@@ -27,9 +27,7 @@ def mix_rows(weights: Float, rows: Float, out: Float) -> None:
     while j + 8 <= n:
         a, b, c, d = weights[j], weights[j + 1], weights[j + 2], weights[j + 3]
         e, f, g, h = weights[j + 4], weights[j + 5], weights[j + 6], weights[j + 7]
-        if (a != 0.0 or b != 0.0 or c != 0.0 or d != 0.0) or (
-            e != 0.0 or f != 0.0 or g != 0.0 or h != 0.0
-        ):
+        if ((a + b) + (c + d)) + ((e + f) + (g + h)) != 0.0:
             p, q, r, s = rows[j], rows[j + 1], rows[j + 2], rows[j + 3]
             t, u, v, w = rows[j + 4], rows[j + 5], rows[j + 6], rows[j + 7]
             for k in range(length):
@@ -39,7 +37,7 @@ def mix_rows(weights: Float, rows: Float, out: Float) -> None:
         j += 8
     while j + 4 <= n:
         a, b, c, d = weights[j], weights[j + 1], weights[j + 2], weights[j + 3]
-        if a != 0.0 or b != 0.0 or c != 0.0 or d != 0.0:
+        if (a + b) + (c + d) != 0.0:
             p, q, r, s = rows[j], rows[j + 1], rows[j + 2], rows[j + 3]
             for k in range(length):
                 out[k] += (a * p[k] + b * q[k]) + (c * r[k] + d * s[k])
@@ -75,9 +73,7 @@ def mix_rows_twice(weights: Float, others: Float, rows: Float, out: Float, out2:
     while j + 4 <= n:
         a, b, c, d = weights[j], weights[j + 1], weights[j + 2], weights[j + 3]
         e, f, g, h = others[j], others[j + 1], others[j + 2], others[j + 3]
-        if (a != 0.0 or b != 0.0 or c != 0.0 or d != 0.0) or (
-            e != 0.0 or f != 0.0 or g != 0.0 or h != 0.0
-        ):
+        if ((a + b) + (c + d)) + ((e + f) + (g + h)) != 0.0:
             p, q, r, s = rows[j], rows[j + 1], rows[j + 2], rows[j + 3]
             for k in range(length):
                 out[k] = (out[k] + (a * p[k] + b * q[k])) + (c * r[k] + d * s[k])

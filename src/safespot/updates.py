@@ -21,13 +21,13 @@ C2, C3, C4, C5, C6, C7, C8, C9, C10, C11, C12, C13 = (1.0 / math.factorial(k) fo
 class Work(NamedTuple):
     """Buffers for the softmax of up to so many rows."""
 
-    x: Float  # [rows * A]
+    x: Float  # [rows * A], and up to three more
     totals: Float  # [rows]
 
 
 def workspace(rows: int, A: int) -> Work:
     """Room for so many rows of A entries."""
-    return Work(np.zeros(rows * A), np.zeros(rows))
+    return Work(np.zeros(rows * A + 3), np.zeros(rows))
 
 
 @inner
@@ -86,7 +86,10 @@ def normalise(logits: Float, pi: Float, A: int, first: int, last: int, work: Wor
     nothing underflows.
     """
     base, rows = first * A, last - first
-    exponentials(work.x, rows * A)
+    fours = (rows * A + 3) // 4
+    for k in range(rows * A, 4 * fours):
+        work.x[k] = 0.0  # a vector's rest, which one by one would take as long as several vectors
+    exponentials(work.x, 4 * fours)
     sum_rows(work.x, A, rows, work.totals)
     for j in range(rows):
         if work.totals[j] < 0.5:
