@@ -68,9 +68,7 @@ class Window(NamedTuple):
     n: Int  # [H, pairs]
     sums: Float  # [m, H, pairs]
     carries: Float  # [m, H, pairs]: the rounding errors of `sums`, so that taking back is exact
-    tree: NDArray[
-        np.int32
-    ]  # [H, 2 * leaves]: node j holds the pair that wins among its leaves; one when gamma = 1
+    tree: NDArray[np.int32]  # [H, 2 * leaves]: every node's winner; gamma = 1: only one
     pairs: NDArray[np.int32]  # [capacity, H]: the history, a ring; empty when gamma = 1
     samples: Float  # [capacity, H, m]
     span: Int  # [3]: finished episodes, the window's length, where its oldest episode is
@@ -385,7 +383,7 @@ def count_sample(window: Window, h: int, pair: int, sample: Float, sign: int) ->
 @inner
 def replay(tree: NDArray[np.int32], n: Int, pair: int) -> None:
     """Find the winners again when `pair` was counted: the larger count wins, the lower pair on ties."""
-    if tree.shape[0] == 2:  # counts only grow: nobody else can have overtaken the winner
+    if tree.shape[0] == 2:  # counts only grow, or there is one pair: nobody else can overtake
         winner = tree[1]
         ahead = n[pair] > n[winner] or (n[pair] == n[winner] and pair < winner)
         tree[1] = pair if ahead else winner
@@ -416,9 +414,7 @@ def rebuild_tree(window: Window) -> None:
         else:
             for leaf in range(leaves):
                 window.tree[h, leaves + leaf] = leaf
-            for node in range(
-                leaves - 1, 0, -1
-            ):  # from the leaves up: no match sees a stale winner
+            for node in range(leaves - 1, 0, -1):  # upwards: no match sees a stale winner
                 match(window.tree[h], window.n[h], node)
 
 

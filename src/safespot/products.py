@@ -80,14 +80,8 @@ def mix_rows_twice(weights: Float, others: Float, rows: Float, out: Float, out2:
                 out2[k] = (out2[k] + (e * p[k] + f * q[k])) + (g * r[k] + h * s[k])
         j += 4
     if j + 2 <= n:
-        a, b, e, f, p, q = (
-            weights[j],
-            weights[j + 1],
-            others[j],
-            others[j + 1],
-            rows[j],
-            rows[j + 1],
-        )
+        a, b, p, q = weights[j], weights[j + 1], rows[j], rows[j + 1]
+        e, f = others[j], others[j + 1]
         for k in range(length):
             out[k] += a * p[k] + b * q[k]
             out2[k] += e * p[k] + f * q[k]

@@ -173,7 +173,7 @@ class Training:
         self.size = min(16, self.most)
         episodes = min(self.most, total)
         self.luck = empty_noise(problem, episodes)
-        # Of each episode of a chunk: how far the drift is, and the optimum. They change only where there is one.
+        # Of each episode of a chunk: how far the drift is, and the optimum. Without a drift they stay.
         self.progress = np.zeros(episodes)
         self.best = np.full(episodes, self.optima(np.array([1])))
 

@@ -60,9 +60,7 @@ class State(NamedTuple):
     mask: Bool  # [H, S*A]
     lack: Float  # [1+m, H, S*A]: 1 - v_bar, derived from the statistics
     weight: Float  # [H, S*A]: 1 / n, derived from the statistics
-    peak: (
-        Float  # [H, S]: the largest lack among the actions of a state, derived; for large problems
-    )
+    peak: Float  # [H, S]: the largest lack of a state's actions, derived; for large problems only
     scratch: Scratch
 
 
