@@ -191,7 +191,9 @@ def add_shortfalls(
             if not np.isnan(thresholds[h, i]):
                 total += thresholds[h, i]
                 samples += 1
-        limit = H * total / samples if np.isnan(asked[i]) else asked[i]
+        limit = asked[i]
+        if np.isnan(limit) and samples > 0:
+            limit = H * total / samples
         lost = senses[i] * (limit - counted)
         sums[0, i] += lost
         sums[1, i] += 0.0 if lost <= 0.0 else lost  # NaN, where there was no sample, stays
