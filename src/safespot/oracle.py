@@ -17,7 +17,7 @@ from .cmdp import CMDP, Model
 from .columns import TOLERANCE, Column, Mixture, best_mixture, largest_margin
 from .compilation import inner, kernel
 from .errors import Infeasible, InvalidModel, InvalidOption, SolverError
-from .products import SHORT, dot, mix_rows
+from .products import dot, mix_rows, scale_rows
 from .transitions import as_matrices, block, expect, push
 
 if TYPE_CHECKING:
@@ -325,37 +325,18 @@ def forward_values(
     for k in range(pairs):
         visits[k] = 0.0
     for h in range(H):
-        visit(policy[h * pairs : (h + 1) * pairs], now, A, mass, visits)
+        scale_rows(policy[h * pairs :], now, A, S, mass)
         if steps > 1:
             for c in range(components):
                 values[c] += dot(mass, model.payoffs[c, h])
+        else:
+            for k in range(pairs):
+                visits[k] += mass[k]
         if h + 1 < H:
             move_on(model, h, mass, after, now)
     if steps == 1:
         for c in range(components):
             values[c] = dot(visits, model.payoffs[c, 0])
-
-
-@inner
-def visit(policy: Float, now: Float, A: int, mass: Float, visits: Float) -> None:
-    """The `mass` ``[S*A]`` of every pair from that of the states, and added to `visits`.
-
-    In one go: what was just written one by one is not read back by fours, which processors wait for.
-    """
-    if A < SHORT:
-        for a in range(A):
-            for s in range(now.shape[0]):
-                x = policy[s * A + a] * now[s]
-                mass[s * A + a] = x
-                visits[s * A + a] += x
-    else:
-        for s in range(now.shape[0]):
-            there, row = now[s], policy[s * A : (s + 1) * A]
-            here, often = mass[s * A : (s + 1) * A], visits[s * A : (s + 1) * A]
-            for a in range(A):
-                x = row[a] * there
-                here[a] = x
-                often[a] += x
 
 
 @inner
