@@ -133,19 +133,17 @@ def gather(
     played: Inside,
 ) -> int:
     """Play and count from episode `first` of `luck` on; returns the one before which there was no room."""
-    H, _, A = pi.shape
-    actions = np.zeros(H, np.int64)
+    H = pi.shape[0]
     for n in range(first, luck.start.shape[0]):
         if not has_room(statistics, window):
             return n
         play_kernel(
             model, alpha, laws, luck, n, pi,
-            played.states, actions, played.rewards, played.constraints, played.thresholds,
+            played.states, played.pairs, played.rewards, played.constraints, played.thresholds,
         )  # fmt: skip
         statistics.starts[played.states[0]] += 1
         for h in range(H):
             s, after = played.states[h], played.states[h + 1]
-            played.pairs[h] = s * A + actions[h]
             reward, constraints = played.rewards[h], played.constraints[h]
             add_visit(statistics, h, s, played.pairs[h], after, reward, constraints)
         add_to_window(window, played.pairs, played.thresholds)

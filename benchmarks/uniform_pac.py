@@ -108,8 +108,8 @@ def block(
     peak: Float,
 ) -> None:
     """Episodes: values, play, the step of policy and multiplier, and the visits."""
-    H, S, A = state.pi.shape
-    states, actions = np.zeros(H + 1, np.int64), np.zeros(H, np.int64)
+    H, S, _ = state.pi.shape
+    states, pairs = np.zeros(H + 1, np.int64), np.zeros(H, np.int64)
     rewards, constraints, thresholds = np.zeros(H), np.zeros((H, 1)), np.zeros((H, 1))
     w, size = state.scratch, state.pi.size
     # `rows_of` is for kernels that count no references.
@@ -126,13 +126,13 @@ def block(
             peak[0], peak[1] = shortfall, t
         play_kernel(
             model, model.alpha, laws, luck, n, state.pi,
-            states, actions, rewards, constraints, thresholds,
+            states, pairs, rewards, constraints, thresholds,
         )  # fmt: skip
-        sweep_steps(study.eta, state, rows, seen.successors)
+        sweep_steps(study.eta, study.start, state, rows, seen.successors)
         w.values[0] = H - w.G[1, study.start]
         dual_step(state.lam, tracker.limits, w.values, study.step, np.inf)
         for h in range(H):
-            pair = states[h] * A + actions[h]
+            pair = pairs[h]
             add_visit(seen, h, states[h], pair, states[h + 1], rewards[h], constraints[h])
             count = seen.n[h, pair]
             total = 0.0

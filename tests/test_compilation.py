@@ -190,3 +190,37 @@ def test_only_our_kernels_are_compiled_without_loop_strength_reduction(
     called = compilation.kernel(half)
     assert assembly(compilation.kernel(counting)) != ours
     assert assembly(compilation.kernel(outer)) != nested
+
+
+@needs_compiler
+def test_a_disjoint_kernel_is_told_so_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    def double(x: Any, out: Any) -> None:
+        for k in range(x.shape[0]):
+            out[k] = 2.0 * x[k]
+
+    def nowhere(function: Any) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr(compilation, "_PackageCache", nowhere)
+    promises = []
+    for decorate in (compilation.inner, compilation.disjoint):
+        compiled: Any = decorate(double)
+        x, out = np.arange(5.0), np.zeros(5)
+        compiled(x, out)
+        assert out.tolist() == [0.0, 2.0, 4.0, 6.0, 8.0]
+        (text,) = compiled.inspect_llvm().values()
+        promises.append(text.count(" noalias "))
+    assert promises[1] > promises[0]
+
+
+def test_a_natural_number_is_itself_and_checked_where_bounds_are() -> None:
+    @compilation.kernel
+    def same(i: int) -> int:
+        return compilation.natural(i)
+
+    assert same(3) == 3
+    with pytest.raises(IndexError, match="negative"):
+        compilation.natural(-1)
+    if not COMPILED or numba.config.BOUNDSCHECK:
+        with pytest.raises(IndexError, match="negative"):
+            same(-1)

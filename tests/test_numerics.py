@@ -11,7 +11,7 @@ from safespot.arrays import Float
 
 @numba.njit
 def favour(logits: Float, pi: Float, Q: Float, eta: float, rounds: int) -> None:
-    work = updates.Work(np.zeros(Q.size + 3), np.zeros(1))
+    work = np.zeros(Q.size + 3)
     for _ in range(rounds):
         updates.mirror_ascent(logits, pi, Q, eta, Q.size, 0, 1, work)
 

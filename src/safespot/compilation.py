@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import llvmlite.binding as llvm
 import numba
 from numba.core.caching import FunctionCache
+from numba.extending import intrinsic, overload
 
 F = TypeVar("F", bound=Callable)
 log = logging.getLogger(__name__)
@@ -50,6 +51,24 @@ def inner(function: F) -> F:
     What it returns must be no array, but to a lean kernel: nobody has counted its reference.
     """
     return _compiled(function, _nrt=False, forceinline=True)
+
+
+def disjoint(function: F) -> F:
+    """An inner kernel none of whose arrays shares memory with another one that it writes to.
+
+    The compiler may take it for granted. Else it compares the ends of all arrays before every loop, and loads again
+    what any of them might have changed.
+    """
+    compiled: Any = inner(function)
+    if not numba.config.DISABLE_JIT:
+        compiled._compiler._customize_flags = _without_aliases
+    made: F = compiled
+    return made
+
+
+def _without_aliases(flags: Any) -> Any:
+    flags.noalias = True
+    return flags
 
 
 def _compiled(function: F, **options: Any) -> F:
@@ -114,3 +133,28 @@ def _stamp() -> str:
             continue
         digest.update(source.read_bytes())
     return f"{digest.hexdigest()} boundscheck={numba.config.BOUNDSCHECK}"
+
+
+def natural(i: int) -> int:
+    """A number that is never negative, which the compiler may take for granted.
+
+    An index then needs no code for those counted from the end. Where bounds are checked, so is this.
+    """
+    if i < 0:
+        raise IndexError("a number is negative that must not be")
+    return i
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _assumed(typingctx: Any, i: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        (value,) = arguments
+        builder.assume(builder.icmp_signed(">=", value, value.type(0)))
+        return value
+
+    return i(i), generate
+
+
+@overload(natural, strict=False, inline="always")  # type: ignore[untyped-decorator]
+def _natural(i: Any) -> Any:
+    return natural if numba.config.BOUNDSCHECK else lambda i: _assumed(i)

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import Float, Int
-from .compilation import inner, kernel
+from .compilation import inner, kernel, natural
 from .errors import InvalidFile
 
 DENSE = 2**22  # entries of [H,S,S*A] up to which successors are counted in a dense block
@@ -343,7 +343,7 @@ def add_to_window(window: Window, pairs: Int, thresholds: Float) -> None:
     window.span[1] += 1
     newest = (window.span[2] + window.span[1] - 1) % max(1, capacity)
     for h in range(H):
-        pair = 0 if one else pairs[h]
+        pair = 0 if one else natural(pairs[h])
         count_sample(window, h, pair, thresholds[h], 1)
         if capacity > 0:
             window.pairs[newest, h] = pair
@@ -421,5 +421,5 @@ def rebuild_tree(window: Window) -> None:
 @inner
 def representative(window: Window, h: int) -> int:
     """The pair with the most samples at step h, the lowest on ties."""
-    pair: int = window.tree[h, 1]
+    pair: int = natural(window.tree[h, 1])
     return pair

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from .arrays import Float, Int
 from .cmdp import Model
-from .compilation import inner, lean
+from .compilation import inner, lean, natural
 from .estimators import Statistics, Window, has_room
 from .learners.interface import Inside
 from .learners.planner import Rates as CountRates
@@ -35,18 +35,19 @@ class Truth(NamedTuple):
     laws: Laws
     offsets: Float  # [1+m]: units of the reward and the constraints
     scales: Float  # [1+m]
+    scaled: bool  # whether these units differ from the inside ones
 
 
 class Played(NamedTuple):
     """Buffers for one episode, in inside units."""
 
     states: Int  # [H+1]
-    actions: Int  # [H]
     pairs: Int  # [H]
     rewards: Float  # [H]
     constraints: Float  # [H, m]
     thresholds: Float  # [H, m]
     alpha: Float  # [m, H]: the thresholds of this episode
+    progress: Float  # [1]: how far the drift is that they stand for; NaN before the first
 
 
 @lean
@@ -69,6 +70,7 @@ def learn_chunk(
     """Episodes `first` up to `last` of the chunk; returns the one before which there was no room."""
     stale, rows = True, rows_of(state)
     for n in range(first, last):
+        n = natural(n)
         if not has_room(statistics, window):
             return n
         stale = learn_episode(
@@ -163,14 +165,9 @@ def watch(
 
     `stale`: the policy has moved since its values were last taken. Returns whether they are fresh now.
     """
-    m, H = played.alpha.shape
     t = finished[0] + 1
-    for i in range(m):
-        tracker.limits[i] = 0.0
-        for h in range(H):
-            alpha = truth.model.alpha[i, h]
-            played.alpha[i, h] = alpha + progress * (truth.target[i, h] - alpha)
-            tracker.limits[i] += played.alpha[i, h]
+    if progress != played.progress[0]:
+        set_thresholds(truth, progress, played, tracker)
     row = record.written[0]
     wanted = row < record.episodes.shape[0] and record.episodes[row] == t
     if every or wanted:
@@ -187,16 +184,34 @@ def watch(
 
 
 @inner
+def set_thresholds(truth: Truth, progress: float, played: Played, tracker: Tracker) -> None:
+    """The thresholds of an episode, and their sums, where the drift is so far."""
+    m, H = played.alpha.shape
+    for i in range(m):
+        tracker.limits[i] = 0.0
+        for h in range(H):
+            alpha = truth.model.alpha[i, h]
+            played.alpha[i, h] = alpha + progress * (truth.target[i, h] - alpha)
+            tracker.limits[i] += played.alpha[i, h]
+    played.progress[0] = progress
+
+
+@inner
 def see(truth: Truth, luck: Noise, n: int, pi: Float, played: Played) -> None:
     """Play episode n of `luck` and see it as a learner does, through the user's units."""
-    A = pi.shape[2]
-    H, m = played.constraints.shape
     play_kernel(
         truth.model, played.alpha, truth.laws, luck, n, pi,
-        played.states, played.actions, played.rewards, played.constraints, played.thresholds,
+        played.states, played.pairs, played.rewards, played.constraints, played.thresholds,
     )  # fmt: skip
+    if truth.scaled:
+        round_as_seen(truth, played)
+
+
+@inner
+def round_as_seen(truth: Truth, played: Played) -> None:
+    """Take the signals to the user's units and back, as a learner does that observes them."""
+    H, m = played.constraints.shape
     for h in range(H):
-        played.pairs[h] = played.states[h] * A + played.actions[h]
         played.rewards[h] = there_and_back(played.rewards[h], truth.offsets[0], truth.scales[0])
         for i in range(m):
             offset, scale = truth.offsets[1 + i], truth.scales[1 + i]
@@ -207,6 +222,4 @@ def see(truth: Truth, luck: Noise, n: int, pi: Float, played: Played) -> None:
 @inner
 def there_and_back(x: float, offset: float, scale: float) -> float:
     """A signal in the user's units and inside again, rounded as an observed one is."""
-    if offset == 0.0 and scale == 1.0:
-        return x
     return min(max(((offset + scale * x) - offset) / scale, 0.0), 1.0)

@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike
 from .arrays import Float, Int, Policy, frozen
 from .cmdp import CMDP, Model
 from .columns import TOLERANCE, Column, Mixture, best_mixture, largest_margin
-from .compilation import inner, kernel
+from .compilation import disjoint, inner, kernel, natural
 from .errors import Infeasible, InvalidModel, InvalidOption, SolverError
-from .products import dot, mix_rows, scale_rows
+from .products import by_length, dot, mix_rows
 from .transitions import as_matrices, block, expect, push
 
 if TYPE_CHECKING:
@@ -325,13 +325,10 @@ def forward_values(
     for k in range(pairs):
         visits[k] = 0.0
     for h in range(H):
-        scale_rows(policy[h * pairs :], now, A, S, mass)
+        by_length(spread, A, S, (policy[natural(h * pairs) :], now, mass, visits))
         if steps > 1:
             for c in range(components):
                 values[c] += dot(mass, model.payoffs[c, h])
-        else:
-            for k in range(pairs):
-                visits[k] += mass[k]
         if h + 1 < H:
             move_on(model, h, mass, after, now)
     if steps == 1:
@@ -339,11 +336,23 @@ def forward_values(
             values[c] = dot(visits, model.payoffs[c, 0])
 
 
+@disjoint
+def spread(A: int, rows: int, arguments: tuple[Float, Float, Float, Float]) -> None:
+    """From the mass of states `now` to that of their pairs, which is added to `visits` as well."""
+    policy, now, mass, visits = arguments
+    for s in range(rows):
+        share = now[s]
+        for a in range(A):
+            part = policy[s * A + a] * share
+            mass[s * A + a] = part
+            visits[s * A + a] += part
+
+
 @inner
 def move_on(model: Model, h: int, mass: Float, after: Float, now: Float) -> None:
     """From the `mass` ``[S*A]`` of the pairs at step h to that of the states after it, `now` ``[S]``."""
     if model.P.dense.shape[0] > 0:
-        mix_rows(mass, model.P.dense[block(model.P, h)], now)
+        mix_rows(mass, model.P.dense[block(model.P, h)], 0, now.shape[0], now)
     else:
         for s in range(after.shape[0]):
             after[s] = 0.0

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import Float, Int
-from .compilation import inner, kernel
+from .compilation import disjoint, inner, kernel, natural
 from .estimators import Successors
 from .products import mix_rows, mix_rows_twice, sum_products
 
@@ -29,15 +29,16 @@ def back_up(
 ) -> None:
     """``D[c, pair] = sum_s' count(s') G_c(s')``, n times p_hat G, for the pairs of states from `first` up to `last`.
 
-    `G` ``[1+m, S]`` are the gaps of step h + 1; `D` begins with the first pair. In the dense layout the states are
-    always all states.
+    `G` ``[1+m, S]`` are the gaps of step h + 1; `D` begins with the first pair.
     """
     if successors.dense.shape[0] > 0:
+        counts, begin, pairs = successors.dense[h], first * A, (last - first) * A
         last_one = G.shape[0] - 1
         for c in range(0, last_one, 2):
-            mix_rows_twice(G[c], G[c + 1], successors.dense[h], D[c], D[c + 1])
+            c = natural(c)
+            mix_rows_twice(G[c], G[c + 1], counts, begin, pairs, D[c], D[c + 1])
         if last_one % 2 == 0:
-            mix_rows(G[last_one], successors.dense[h], D[last_one])
+            mix_rows(G[last_one], counts, begin, pairs, D[last_one])
     else:
         for s in range(first, last):
             begin, base = successors.where[h, s], (s - first) * A
@@ -74,7 +75,7 @@ def add_up(
         D[a], E[a] = d, e
 
 
-@inner
+@disjoint
 def truncate(
     lack: Float, weight: Float, lam: Float, h: int, first: int, last: int, D: Float, Q: Float
 ) -> bool:
@@ -86,10 +87,12 @@ def truncate(
     Q but for what all actions of the step share, remaining * (1 + sum_i lambda_i). Where it is 0 for all,
     nothing moves.
     """
+    first, last, h = natural(first), natural(last), natural(h)
     n = last - first
     w = weight[h, first:last]
     components = lack.shape[0]
     for c in range(0, components - 1, 2):  # two at once: half the reading
+        c = natural(c)
         price, next_price = lam[c - 1] if c > 0 else 1.0, lam[c]
         lacking, next_lacking = lack[c, h, first:last], lack[c + 1, h, first:last]
         gaps, next_gaps = D[c], D[c + 1]
@@ -131,13 +134,25 @@ def evaluate_states(
 
     From the gaps `ahead` of step h + 1 to ``D`` ``[1+m, pairs]`` and ``Q`` ``[pairs]``, which begin with the first
     of these states, and ``G_c(s) = sum_a pi(a|s) D_c(s,a)`` ``[1+m, S]``, with the step's policy `pi` ``[S*A]``.
-    `G` may be `ahead` itself when the states are all states.
+    `G` may be `ahead` itself where these are all states that the step needs.
     """
-    back_up(successors, A, h, first, last, ahead, D)
+    h, first, last = natural(h), natural(first), natural(last)
+    if h + 1 < lack.shape[1]:
+        back_up(successors, A, h, first, last, ahead, D)
+    else:
+        clear(D, (last - first) * A)
     below = truncate(lack, weight, lam, h, first * A, last * A, D, Q)
     for c in range(G.shape[0]):
-        sum_products(pi[first * A :], D[c], A, last - first, G[c, first:])
+        sum_products(pi[natural(first * A) :], D[c], A, last - first, G[c, first:])
     return below
+
+
+@inner
+def clear(D: Float, pairs: int) -> None:
+    """Set the gaps of so many pairs to zero."""
+    for c in range(D.shape[0]):
+        for k in range(pairs):
+            D[c, k] = 0.0
 
 
 @kernel
@@ -176,14 +191,6 @@ def hand_over(now: Float, G: Float, met: Int, how_many: int) -> float:
             now[c, met[j]] = 0.0
             top = max(top, gap)
     return top
-
-
-@inner
-def clear(array: Float) -> None:
-    """Set a matrix to zero."""
-    for c in range(array.shape[0]):
-        for k in range(array.shape[1]):
-            array[c, k] = 0.0
 
 
 @inner

@@ -6,21 +6,30 @@ counted from the end, and the loop is not vectorised.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from .arrays import Float
-from .compilation import inner
+from .compilation import disjoint, inner, natural
 
 SHORT = 8  # rows of fewer entries are worked on together, longer ones one by one
 
 
-@inner
-def mix_rows(weights: Float, rows: Float, out: Float) -> None:
-    """``out = sum_j weights[j] rows[j]`` for weights >= 0; rows of weight zero cost next to nothing.
+@disjoint
+def mix_rows(weights: Float, rows: Float, first: int, length: int, out: Float) -> None:
+    """``out[k] = sum_j weights[j] rows[j, first + k]``; rows of weight zero cost next to nothing.
 
-    Entries of a row are independent, so the inner loops are vectorised as they stand. Eight rows at a time, then
-    four, because starting a loop and going through `out` costs as much as several rows.
+    Weights are at least 0. Entries of a row are independent, so the inner loops are vectorised as they stand. Eight
+    rows at a time, then four, because starting a loop and going through `out` costs as much as several rows.
     """
-    n, length = rows.shape
-    a, p = weights[0], rows[0]
+    n, first = rows.shape[0], natural(first)
+    if length < 4:  # no vector to fill: entry by entry
+        for k in range(length):
+            entry = weights[0] * rows[0, first + k]
+            for j in range(1, n):
+                entry += weights[j] * rows[j, first + k]
+            out[k] = entry
+        return
+    a, p = weights[0], rows[0, first:]
     for k in range(length):
         out[k] = a * p[k]
     j = 1
@@ -28,39 +37,45 @@ def mix_rows(weights: Float, rows: Float, out: Float) -> None:
         a, b, c, d = weights[j], weights[j + 1], weights[j + 2], weights[j + 3]
         e, f, g, h = weights[j + 4], weights[j + 5], weights[j + 6], weights[j + 7]
         if ((a + b) + (c + d)) + ((e + f) + (g + h)) != 0.0:
-            p, q, r, s = rows[j], rows[j + 1], rows[j + 2], rows[j + 3]
-            t, u, v, w = rows[j + 4], rows[j + 5], rows[j + 6], rows[j + 7]
+            p, q = rows[j, first:], rows[j + 1, first:]
+            r, s = rows[j + 2, first:], rows[j + 3, first:]
+            t, u = rows[j + 4, first:], rows[j + 5, first:]
+            v, w = rows[j + 6, first:], rows[j + 7, first:]
             for k in range(length):
                 out[k] += ((a * p[k] + b * q[k]) + (c * r[k] + d * s[k])) + (
                     (e * t[k] + f * u[k]) + (g * v[k] + h * w[k])
                 )
-        j += 8
+        j = natural(j + 8)
     while j + 4 <= n:
         a, b, c, d = weights[j], weights[j + 1], weights[j + 2], weights[j + 3]
         if (a + b) + (c + d) != 0.0:
-            p, q, r, s = rows[j], rows[j + 1], rows[j + 2], rows[j + 3]
+            p, q = rows[j, first:], rows[j + 1, first:]
+            r, s = rows[j + 2, first:], rows[j + 3, first:]
             for k in range(length):
                 out[k] += (a * p[k] + b * q[k]) + (c * r[k] + d * s[k])
-        j += 4
+        j = natural(j + 4)
     while j < n:
-        a, p = weights[j], rows[j]
+        a, p = weights[j], rows[j, first:]
         if a != 0.0:
             for k in range(length):
                 out[k] += a * p[k]
-        j += 1
+        j = natural(j + 1)
 
 
-@inner
-def mix_rows_twice(weights: Float, others: Float, rows: Float, out: Float, out2: Float) -> None:
+@disjoint
+def mix_rows_twice(
+    weights: Float, others: Float, rows: Float, first: int, length: int, out: Float, out2: Float
+) -> None:
     """`mix_rows` with two weights at once: ``out`` with `weights`, ``out2`` with `others`.
 
     Every entry of `rows` is read once for both, and reading is what takes the time. Rows are added by twos, four of
     them in one go through the outputs.
     """
-    n, length = rows.shape
-    a, e, p = weights[0], others[0], rows[0]
+    n, first = rows.shape[0], natural(first)
+    a, e, p = weights[0], others[0], rows[0, first:]
     if n > 2:
-        b, c, f, g, q, r = weights[1], weights[2], others[1], others[2], rows[1], rows[2]
+        b, c, f, g = weights[1], weights[2], others[1], others[2]
+        q, r = rows[1, first:], rows[2, first:]
         for k in range(length):
             out[k] = a * p[k] + (b * q[k] + c * r[k])
             out2[k] = e * p[k] + (f * q[k] + g * r[k])
@@ -74,20 +89,21 @@ def mix_rows_twice(weights: Float, others: Float, rows: Float, out: Float, out2:
         a, b, c, d = weights[j], weights[j + 1], weights[j + 2], weights[j + 3]
         e, f, g, h = others[j], others[j + 1], others[j + 2], others[j + 3]
         if ((a + b) + (c + d)) + ((e + f) + (g + h)) != 0.0:
-            p, q, r, s = rows[j], rows[j + 1], rows[j + 2], rows[j + 3]
+            p, q = rows[j, first:], rows[j + 1, first:]
+            r, s = rows[j + 2, first:], rows[j + 3, first:]
             for k in range(length):
                 out[k] = (out[k] + (a * p[k] + b * q[k])) + (c * r[k] + d * s[k])
                 out2[k] = (out2[k] + (e * p[k] + f * q[k])) + (g * r[k] + h * s[k])
-        j += 4
+        j = natural(j + 4)
     if j + 2 <= n:
-        a, b, p, q = weights[j], weights[j + 1], rows[j], rows[j + 1]
+        a, b, p, q = weights[j], weights[j + 1], rows[j, first:], rows[j + 1, first:]
         e, f = others[j], others[j + 1]
         for k in range(length):
             out[k] += a * p[k] + b * q[k]
             out2[k] += e * p[k] + f * q[k]
-        j += 2
+        j = natural(j + 2)
     if j < n:
-        a, e, p = weights[j], others[j], rows[j]
+        a, e, p = weights[j], others[j], rows[j, first:]
         for k in range(length):
             out[k] += a * p[k]
             out2[k] += e * p[k]
@@ -126,70 +142,46 @@ def total(x: Float) -> float:
 
 
 @inner
-def sum_rows(x: Float, A: int, rows: int, out: Float) -> None:
-    """``out[j] = sum_a x[j*A + a]``; short rows with their length written out, so that no loop begins for each."""
+def by_length(work: Callable, A: int, rows: int, arguments: tuple) -> None:
+    """``work(A, rows, arguments)`` with short lengths A of a row written out, so that no loop begins for each row."""
     if A == 2:
-        short_sums(x, 2, rows, out)
+        work(2, rows, arguments)
     elif A == 3:
-        short_sums(x, 3, rows, out)
+        work(3, rows, arguments)
     elif A == 4:
-        short_sums(x, 4, rows, out)
+        work(4, rows, arguments)
     elif A == 5:
-        short_sums(x, 5, rows, out)
-    elif A < SHORT:
-        short_sums(x, A, rows, out)
+        work(5, rows, arguments)
     else:
-        for j in range(rows):
-            out[j] = total(x[j * A : (j + 1) * A])
+        work(A, rows, arguments)
 
 
 @inner
-def short_sums(x: Float, A: int, rows: int, out: Float) -> None:
-    """The sums of short rows, from the first entry to the last."""
-    for j in range(rows):
-        sum_a = x[j * A]
-        for a in range(1, A):
-            sum_a += x[j * A + a]
-        out[j] = sum_a
+def sum_row(x: Float, first: int, A: int) -> float:
+    """The sum of A entries from `first` on: from the first to the last, or of a long row by `total`."""
+    if A >= SHORT:
+        return total(x[first : first + A])
+    sum_a: float = x[first]
+    for a in range(1, A):
+        sum_a += x[first + a]
+    return sum_a
 
 
 @inner
 def sum_products(x: Float, y: Float, A: int, rows: int, out: Float) -> None:
-    """``out[j] = sum_a x[j*A + a] y[j*A + a]``, in the same way."""
-    if A == 2:
-        short_products(x, y, 2, rows, out)
-    elif A == 3:
-        short_products(x, y, 3, rows, out)
-    elif A == 4:
-        short_products(x, y, 4, rows, out)
-    elif A == 5:
-        short_products(x, y, 5, rows, out)
-    elif A < SHORT:
-        short_products(x, y, A, rows, out)
-    else:
-        for j in range(rows):
-            out[j] = dot(x[j * A : (j + 1) * A], y[j * A : (j + 1) * A])
+    """``out[j] = sum_a x[j*A + a] y[j*A + a]``."""
+    by_length(products_of_rows, A, rows, (x, y, out))
 
 
-@inner
-def short_products(x: Float, y: Float, A: int, rows: int, out: Float) -> None:
-    """The sums of products of short rows, from the first entry to the last."""
+@disjoint
+def products_of_rows(A: int, rows: int, arguments: tuple[Float, Float, Float]) -> None:
+    """The same for a length that may be known when this is compiled; long rows in four partial sums."""
+    x, y, out = arguments
     for j in range(rows):
-        sum_a = x[j * A] * y[j * A]
-        for a in range(1, A):
-            sum_a += x[j * A + a] * y[j * A + a]
-        out[j] = sum_a
-
-
-@inner
-def scale_rows(x: Float, factors: Float, A: int, rows: int, out: Float) -> None:
-    """``out[j*A + a] = x[j*A + a] factors[j]``."""
-    if A < SHORT:
-        for a in range(A):
-            for j in range(rows):
-                out[j * A + a] = x[j * A + a] * factors[j]
-    else:
-        for j in range(rows):
-            factor, row, scaled = factors[j], x[j * A : (j + 1) * A], out[j * A : (j + 1) * A]
-            for a in range(A):
-                scaled[a] = row[a] * factor
+        if A >= SHORT:
+            out[j] = dot(x[j * A : (j + 1) * A], y[j * A : (j + 1) * A])
+        else:
+            sum_a = x[j * A] * y[j * A]
+            for a in range(1, A):
+                sum_a += x[j * A + a] * y[j * A + a]
+            out[j] = sum_a

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .arrays import Episode, Float, Int, as_count
 from .cmdp import Model
-from .compilation import inner
+from .compilation import inner, natural
 from .errors import InvalidOption
 from .signals import Problem, Signals, fill_noise, signal
 from .transitions import pick, successor
@@ -129,17 +129,17 @@ def play(problem: Problem, policy: ArrayLike, streams: Streams, episode: int) ->
     if not isinstance(streams, Streams):
         raise InvalidOption(f"streams must come from streams(seed), got {type(streams).__name__}.")
     H, m = cmdp.H, cmdp.m
-    states, actions = np.empty(H + 1, np.int64), np.empty(H, np.int64)
+    states, pairs = np.empty(H + 1, np.int64), np.empty(H, np.int64)
     rewards, constraints, thresholds = np.empty(H), np.empty((H, m)), np.empty((H, m))
     luck = draw_noise(problem, streams, 1)
     play_kernel(
         cmdp.model, problem.alpha(episode), as_laws(problem.signals), luck, 0, pi,
-        states, actions, rewards, constraints, thresholds,
+        states, pairs, rewards, constraints, thresholds,
     )  # fmt: skip
     units = cmdp.units
     return Episode(
         states,
-        actions,
+        pairs - states[:-1] * cmdp.A,
         units.reward.outside(rewards),
         units.constraints.outside(constraints),
         units.constraints.outside(thresholds),
@@ -155,20 +155,18 @@ def play_kernel(
     n: int,
     pi: Float,
     states: Int,
-    actions: Int,
+    pairs: Int,
     rewards: Float,
     constraints: Float,
     thresholds: Float,
 ) -> None:
-    """Episode n of `luck` under `pi`, written into the last five arrays, in inside units."""
+    """Episode n of `luck` under `pi`, written into the last five arrays, in inside units; `pairs` are s*A + a."""
     H, _, A = pi.shape
     s = pick(model.start, luck.start[n])
     for h in range(H):
-        states[h] = s
-        actions[h] = pick(pi[h, s], luck.actions[n, h])
-        s = step_kernel(
-            model, alpha, laws, luck, n, h, s * A + actions[h], rewards, constraints, thresholds
-        )
+        pair = natural(s * A + pick(pi[h, s], luck.actions[n, h]))
+        states[h], pairs[h] = s, pair
+        s = step_kernel(model, alpha, laws, luck, n, h, pair, rewards, constraints, thresholds)
     states[H] = s
 
 

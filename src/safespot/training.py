@@ -148,21 +148,24 @@ class Training:
         self.record = empty_record(grid(record, learner.episode, self.last), m)
         self.streams = streams_at(problem, seed, learner.episode)
         self.optima = Optima(problem) if optima is None else optima
+        offsets = np.r_[units.reward.offset, units.constraints.offset]
+        scales = np.r_[units.reward.scale, units.constraints.scale]
         self.truth = Truth(
             model=cmdp.model,
             target=problem.target,
             laws=as_laws(problem.signals),
-            offsets=np.r_[units.reward.offset, units.constraints.offset],
-            scales=np.r_[units.reward.scale, units.constraints.scale],
+            offsets=offsets,
+            scales=scales,
+            scaled=bool(offsets.any() or (scales != 1.0).any()),
         )
         self.played = Played(
             states=np.zeros(H + 1, np.int64),
-            actions=np.zeros(H, np.int64),
             pairs=np.zeros(H, np.int64),
             rewards=np.zeros(H),
             constraints=np.zeros((H, m)),
             thresholds=np.zeros((H, m)),
             alpha=np.zeros((m, H)),
+            progress=np.full(1, np.nan),
         )
         self.tracker = empty_tracker(cmdp.S, cmdp.A, m, learner.episode - 1)
         self.audit: Audit | None = None

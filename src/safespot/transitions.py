@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import SUM_TOLERANCE, Bool, Float, as_floats, first, frozen, place
-from .compilation import inner, kernel
+from .compilation import inner, kernel, natural
 from .errors import InvalidModel
 from .products import SHORT
 
@@ -236,4 +236,4 @@ def pick(probabilities: Float, u: float) -> int:
         passed += 1 if total <= u else 0
         if n >= SHORT and u < total:
             break
-    return min(passed, last)
+    return natural(min(passed, last))

@@ -317,11 +317,11 @@ def _from_problem(problem: Problem, pi: Policy, seed: int) -> Sums:
 def play_sums(model: Model, laws: Laws, luck: Noise, pi: Float, sums: Float) -> None:
     """The sums ``[1+3m]`` of every episode of `luck`, as in `episode_sums` but for the division by H."""
     H, m = pi.shape[0], model.alpha.shape[0]
-    states, actions = np.zeros(H + 1, np.int64), np.zeros(H, np.int64)
+    states, pairs = np.zeros(H + 1, np.int64), np.zeros(H, np.int64)
     rewards, constraints, thresholds = np.zeros(H), np.zeros((H, m)), np.zeros((H, m))
     for n in range(sums.shape[0]):
         play_kernel(
-            model, model.alpha, laws, luck, n, pi, states, actions, rewards, constraints, thresholds
+            model, model.alpha, laws, luck, n, pi, states, pairs, rewards, constraints, thresholds
         )
         for h in range(H):
             sums[n, 0] += rewards[h]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from .arrays import Float
-from .compilation import inner, kernel
-from .products import scale_rows, sum_rows
+from .compilation import disjoint, inner, kernel, natural
+from .products import SHORT, by_length, sum_row
 
 LOWEST = -708.0  # exp of less is not a normal double; the logit remembers, the probability is zero
 LOG2_E = 1.4426950408889634
@@ -18,16 +17,9 @@ ROUND = 6755399441055744.0  # 1.5 * 2^52: adding it rounds to a whole number, ke
 C2, C3, C4, C5, C6, C7, C8, C9, C10, C11, C12, C13 = (1.0 / math.factorial(k) for k in range(2, 14))
 
 
-class Work(NamedTuple):
-    """Buffers for the softmax of up to so many rows."""
-
-    x: Float  # [rows * A], and up to three more
-    totals: Float  # [rows]
-
-
-def workspace(rows: int, A: int) -> Work:
-    """Room for so many rows of A entries."""
-    return Work(np.zeros(rows * A + 3), np.zeros(rows))
+def workspace(rows: int, A: int) -> Float:
+    """A buffer for the softmax of so many rows of A entries: as many entries, and up to three more."""
+    return np.zeros(rows * A + 3)
 
 
 @inner
@@ -51,9 +43,9 @@ def exponentials(x: Float, n: int) -> None:
         x[j] = 0.0 if x[j] < LOWEST else (low + (r4 * r4) * high) * power
 
 
-@inner
+@disjoint
 def mirror_ascent(
-    logits: Float, pi: Float, Q: Float, eta: float, A: int, first: int, last: int, work: Work
+    logits: Float, pi: Float, Q: Float, eta: float, A: int, first: int, last: int, x: Float
 ) -> None:
     """Line 6 for rows (h, s) from `first` up to `last`: ``pi(a) <- pi(a) exp(eta Q(a)) / sum``.
 
@@ -61,61 +53,73 @@ def mirror_ascent(
     policy is kept as logits, so that no probability is ever locked at zero; inadmissible actions have a logit of
     -inf (D6). Q is at most 0, so logits only fall.
     """
-    moved = logits[first * A : last * A]
+    moved = logits[natural(first * A) : natural(last * A)]
     for k in range(moved.shape[0]):
         logit = moved[k] + eta * Q[k]
         moved[k] = logit
-        work.x[k] = logit
-    normalise(logits, pi, A, first, last, work)
+        x[k] = logit
+    normalise(logits, pi, A, first, last, x)
 
 
-@inner
-def softmax(logits: Float, pi: Float, A: int, first: int, last: int, work: Work) -> None:
+@disjoint
+def softmax(logits: Float, pi: Float, A: int, first: int, last: int, x: Float) -> None:
     """``pi(a) = exp(logit) / sum`` for rows from `first` up to `last`; logits are at most 0."""
     given = logits[first * A : last * A]
     for k in range(given.shape[0]):
-        work.x[k] = given[k]
-    normalise(logits, pi, A, first, last, work)
+        x[k] = given[k]
+    normalise(logits, pi, A, first, last, x)
 
 
-@inner
-def normalise(logits: Float, pi: Float, A: int, first: int, last: int, work: Work) -> None:
-    """The same when `work.x` holds these logits already.
+@disjoint
+def normalise(logits: Float, pi: Float, A: int, first: int, last: int, x: Float) -> None:
+    """The same when `x` holds these logits already.
 
     Where a sum falls below one half, the row's logits are lifted until the largest is 0: the same policy, and
     nothing underflows.
     """
-    base, rows = first * A, last - first
+    base, rows = natural(first * A), last - first
     fours = (rows * A + 3) // 4
-    for k in range(rows * A, 4 * fours):
-        work.x[k] = 0.0  # a vector's rest, which one by one would take as long as several vectors
-    exponentials(work.x, 4 * fours)
-    sum_rows(work.x, A, rows, work.totals)
+    for k in range(natural(rows * A), 4 * fours):
+        x[k] = 0.0  # a vector's rest, which one by one would take as long as several vectors
+    exponentials(x, 4 * fours)
+    by_length(spread_rows, A, rows, (logits[base:], pi[base:], x))
+
+
+@disjoint
+def spread_rows(A: int, rows: int, arguments: tuple[Float, Float, Float]) -> None:
+    """From exponentials to probabilities, row by row."""
+    logits, pi, x = arguments
     for j in range(rows):
-        if work.totals[j] < 0.5:
-            work.totals[j] = lift(logits, work, base, j * A, A)
-    for j in range(rows):
-        work.totals[j] = 1.0 / work.totals[j]
-    scale_rows(work.x, work.totals, A, rows, pi[base:])
+        total = sum_row(x, j * A, A)
+        if total < 0.5:
+            total = lift(logits, x, j * A, A)
+        factor = 1.0 / total
+        if A >= SHORT:
+            row, probabilities = x[j * A : (j + 1) * A], pi[j * A : (j + 1) * A]
+            for a in range(A):
+                probabilities[a] = row[a] * factor
+        else:
+            for a in range(A):
+                pi[j * A + a] = x[j * A + a] * factor
 
 
 @kernel
-def lift(logits: Float, work: Work, base: int, k: int, A: int) -> float:
+def lift(logits: Float, x: Float, k: int, A: int) -> float:
     """Subtract a row's largest logit from all of them, take their exponentials again, and return the sum."""
     top = -np.inf
     for a in range(A):
-        top = max(top, logits[base + k + a])
+        top = max(top, logits[k + a])
     for a in range(A):
-        logits[base + k + a] -= top
-        work.x[k + a] = logits[base + k + a]
-    exponentials(work.x[k : k + A], A)
+        logits[k + a] -= top
+        x[k + a] = logits[k + a]
+    exponentials(x[k : k + A], A)
     total = 0.0
     for a in range(A):
-        total += work.x[k + a]
+        total += x[k + a]
     return total
 
 
-@inner
+@disjoint
 def dual_step(lam: Float, alpha: Float, values: Float, step: float, rho: float) -> None:
     """Line 8: ``lambda_i <- clip(lambda_i + (alpha_i - V_{g_i}) / eta_lambda, 0, rho)``, step = 1 / eta_lambda."""
     for i in range(lam.shape[0]):

@@ -13,11 +13,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..arrays import Bool, Float, Int, Policy
-from ..compilation import inner, lean
+from ..compilation import inner, lean, natural
 from ..estimators import Statistics, Successors, Window, add_to_window, add_visit
 from ..optimism import Radii, refresh_pair, threshold_bounds, transition_radius
-from ..planning import clear, evaluate_states, forget, hand_over, start_gap
-from ..updates import Work, dual_step, mirror_ascent
+from ..planning import evaluate_states, forget, hand_over, start_gap
+from ..updates import dual_step, mirror_ascent
 from .interface import Inside
 
 BLOCK = 512  # pairs of a large problem that are worked on at once
@@ -36,13 +36,13 @@ class Rates(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Buffers that a step works in; they carry nothing from one step to the next."""
+    """Buffers that a step works in; they carry nothing from one step to the next but zeros."""
 
     G: Float  # [1+m, S]
     G_now: Float  # [1+m, S], zero between steps
     D: Float  # [1+m, S*A]
-    Q: Float  # [H*S*A]
-    softmax: Work
+    Q: Float  # [H*S*A], of a small problem zero at the first step but for a known start
+    softmax: Float  # [H*S*A + 3]
     gap: Float  # [1+m]
     alpha: Float  # [m]
     values: Float  # [m]
@@ -99,7 +99,7 @@ def spot_step(
         w.alpha[i] = rates.xi * state.lower[i] + (1.0 - rates.xi) * state.upper[i]
     # Lines 3 to 6: truncated policy evaluation of pi_t, and mirror ascent to pi_{t+1}.
     if statistics.successors.dense.shape[0] > 0:
-        moved = sweep_steps(rates.eta, state, rows, statistics.successors)
+        moved = sweep_steps(rates.eta, rates.start, state, rows, statistics.successors)
     else:
         moved = sweep_states(rates.eta, state, rows, statistics)
     # Lines 7 and 8: the dual step, with V_g at the start.
@@ -114,9 +114,9 @@ def spot_step(
     # Line 9: the episode that was played under pi_t joins the data.
     statistics.starts[episode.states[0]] += 1
     for h in range(H):
-        s, pair = episode.states[h], episode.pairs[h]
+        s, pair = natural(episode.states[h]), natural(episode.pairs[h])
         reward, constraints = episode.rewards[h], episode.constraints[h]
-        add_visit(statistics, h, s, pair, episode.states[h + 1], reward, constraints)
+        add_visit(statistics, h, s, pair, natural(episode.states[h + 1]), reward, constraints)
         refresh_pair(
             rates.radii, statistics, state.mask, h, s, pair, state.lack, state.weight, state.peak
         )
@@ -128,26 +128,27 @@ def spot_step(
 
 
 @inner
-def sweep_steps(eta: float, state: State, rows: Rows, successors: Successors) -> bool:
+def sweep_steps(eta: float, start: int, state: State, rows: Rows, successors: Successors) -> bool:
     """Lines 3 to 6 for a small problem, all states of a step at once; returns whether the policy has moved.
 
-    Mirror ascent runs over all steps from the first to the last at which some Q is below 0: elsewhere the same
-    logits give the same policy.
+    At the first step only a known `start` can be met; elsewhere Q stays at 0 there. Mirror ascent runs over all steps
+    from the first to the last at which some Q is below 0: elsewhere the same logits give the same policy.
     """
     H, S, A = state.pi.shape
     w, pairs = state.scratch, S * A
     first, last = H, 0
-    clear(w.G)
     for h in range(H - 1, -1, -1):
-        policy, Q = rows.pi[h * pairs : (h + 1) * pairs], w.Q[h * pairs : (h + 1) * pairs]
+        h = natural(h)
+        begin, end = (start, start + 1) if h == 0 and start >= 0 else (0, S)
+        policy, Q = rows.pi[natural(h * pairs) :], w.Q[natural(h * pairs + begin * A) :]
         if evaluate_states(
-            successors, state.lack, state.weight, policy, state.lam, A, h, 0, S, w.G, w.D, Q, w.G
-        ):
+            successors, state.lack, state.weight, policy, state.lam,
+            A, h, begin, end, w.G, w.D, Q, w.G,
+        ):  # fmt: skip
             first, last = h, max(last, h + 1)
     if first < last:
-        mirror_ascent(
-            rows.logits, rows.pi, w.Q[first * pairs :], eta, A, first * S, last * S, w.softmax
-        )
+        Q = w.Q[natural(first * pairs) :]
+        mirror_ascent(rows.logits, rows.pi, Q, eta, A, first * S, last * S, w.softmax)
     return bool(first < last)
 
 
