@@ -6,7 +6,7 @@ Machines are noisy, so both sides of a ratio take turns in short slices, and the
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -26,8 +26,8 @@ from safespot.simulation import Laws, Noise, as_laws, draw_noise, play_kernel
 from .numpy_twin import PlainSpot, TunedSpot
 from .record import Benchmark, Row
 
-T = 10**6  # the episodes that learners are told of; radii and step sizes follow from it
-ROUNDS = 11
+T = 10**7  # the episodes that learners are told of; radii and step sizes follow from it
+ROUNDS = 21
 SLICE = 0.05  # seconds of a side's turn, about
 AGREE = 1e-9  # how far regret and violation of both sides may differ, relatively
 MICRO = 1e6
@@ -187,10 +187,15 @@ def _fitting(work: Callable[[int], None]) -> int:
         n *= 2
 
 
-def per_episode(training: Training, rounds: int = 5) -> float:
+def in_rounds(trainings: Sequence[Training], rounds: int = ROUNDS) -> list[list[float]]:
+    """Processor time of an episode in seconds, ``[rounds][trainings]``: all in turns."""
+    slices = [(training.run, _fitting(training.run)) for training in trainings]
+    return [[_each(run, n) for run, n in slices] for _ in range(rounds)]
+
+
+def per_episode(training: Training) -> float:
     """Processor time of an episode in seconds, the least of several slices."""
-    n = _fitting(training.run)
-    return min(_each(training.run, n) for _ in range(rounds))
+    return min(seconds for (seconds,) in in_rounds([training], rounds=5))
 
 
 # Beside NumPy
