@@ -15,6 +15,7 @@ import numpy as np
 import safespot as ss
 from safespot.learners.planner import optimistic_models
 from safespot.plausible import best_plan, best_response
+from safespot.training import Training
 
 from .extended import extended_program
 from .record import Benchmark, Row, timed
@@ -84,10 +85,12 @@ def episodes() -> Sequence[Row]:
             "bonus_scale": 0.01,
             **needs.get(name, {}),
         }
-        for T in (100, 3000):  # the first run compiles
+        for T in (100, 10_000):  # the first run compiles
             learner = ss.learners.make(name, problem.interface, episodes=T, **options)
+            training = Training(problem, learner)  # finds the optimum, which is no learner's work
             began = time.process_time()
-            ss.learn(problem, learner)
+            while training.remaining:
+                training.advance()
             seconds = time.process_time() - began
         rows.append(Row("episodes", f"{name}, S=5, A=3, H=5", seconds / T * 1e6, "µs an episode"))
     return rows

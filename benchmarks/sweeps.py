@@ -91,7 +91,7 @@ def tiny_runs() -> list[Row]:
 def long_runs() -> list[Row]:
     """From the call to its return, the start of the processes included."""
     runs = 30
-    took = swept(2_500_000, runs)  # about three seconds each
+    took = swept(5_000_000, runs)  # about three seconds each
     share = took.learning / took.processor
     return [
         Row(
