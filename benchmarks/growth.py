@@ -54,8 +54,9 @@ def growth() -> list[Row]:
     rows = []
     for lists, sweeps in SWEEPS.items():
         for name, sizes in sweeps.items():
-            states = IN_CACHE if name == "horizon" else 80 if lists else 40
-            base = Size(states=states)
+            base = Size(states=80) if lists else Size()
+            if name == "horizon":
+                base = base._replace(states=IN_CACHE)
             learners = [at_work(base._replace(**{name: size}), lists) for size in sizes]
             at = ", ".join(
                 f"{SIGNS.get(other, other)} = {value}"

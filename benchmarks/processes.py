@@ -53,7 +53,7 @@ print(time.perf_counter() - begin)
 def two_seeds() -> list[Row]:
     """Wall-clock time: another program that wants a core spoils it, so the best of several attempts counts."""
     attempts = []
-    for _ in range(4):
+    for _ in range(3):
         load = os.getloadavg()[0]
         (alone,) = together(1)
         slower = max(together(2))

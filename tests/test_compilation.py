@@ -145,6 +145,16 @@ def test_a_division_by_zero_is_not_an_error_in_a_kernel() -> None:
         assert divide(1.0, 0.0) == np.inf
 
 
+@pytest.fixture
+def compiled_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No code from an earlier run serves."""
+
+    def nowhere(function: Any) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr(compilation, "_PackageCache", nowhere)
+
+
 def assembly(compiled: Any) -> list[str]:
     """The instructions of a function of two matrices and two vectors, without names."""
     matrix, vector = np.zeros((5, 5)), np.zeros(50)
@@ -168,6 +178,7 @@ def counting(a: Any, b: Any, c: Any, d: Any, n: int, m: int) -> float:
     bool(numba.config.BOUNDSCHECK),
     reason="with every index checked the example has nothing to reduce",
 )
+@pytest.mark.usefixtures("compiled_anew")
 def test_only_our_kernels_are_compiled_without_loop_strength_reduction(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -182,10 +193,6 @@ def test_only_our_kernels_are_compiled_without_loop_strength_reduction(
     def half(n: int) -> float:
         return n / 2
 
-    def nowhere(function: Any) -> None:
-        raise RuntimeError
-
-    monkeypatch.setattr(compilation, "_PackageCache", nowhere)  # no code from an earlier run
     others_before = assembly(numba.njit(counting))
     called = compilation.kernel(half)
     ours, nested = assembly(compilation.kernel(counting)), assembly(compilation.kernel(outer))
@@ -197,15 +204,12 @@ def test_only_our_kernels_are_compiled_without_loop_strength_reduction(
 
 
 @needs_compiler
-def test_a_disjoint_kernel_is_told_so_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("compiled_anew")
+def test_a_disjoint_kernel_is_told_so_and_no_other() -> None:
     def double(x: Any, out: Any) -> None:
         for k in range(x.shape[0]):
             out[k] = 2.0 * x[k]
 
-    def nowhere(function: Any) -> None:
-        raise RuntimeError
-
-    monkeypatch.setattr(compilation, "_PackageCache", nowhere)
     promises = []
     for decorate in (compilation.inner, compilation.disjoint):
         compiled: Any = decorate(double)

@@ -71,6 +71,31 @@ def _without_aliases(flags: Any) -> Any:
     return flags
 
 
+def natural(i: int) -> int:
+    """A number that is never negative, which the compiler may take for granted.
+
+    An index then needs no code for those counted from the end. Where bounds are checked, so is this.
+    """
+    if i < 0:
+        raise IndexError("a number is negative that must not be")
+    return i
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _assumed(typingctx: Any, i: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        (value,) = arguments
+        builder.assume(builder.icmp_signed(">=", value, value.type(0)))
+        return value
+
+    return i(i), generate
+
+
+@overload(natural, strict=False, inline="always")  # type: ignore[untyped-decorator]
+def _natural(i: Any) -> Any:
+    return natural if numba.config.BOUNDSCHECK else lambda i: _assumed(i)
+
+
 def _compiled(function: F, **options: Any) -> F:
     if numba.config.DISABLE_JIT:
         return function
@@ -133,28 +158,3 @@ def _stamp() -> str:
             continue
         digest.update(source.read_bytes())
     return f"{digest.hexdigest()} boundscheck={numba.config.BOUNDSCHECK}"
-
-
-def natural(i: int) -> int:
-    """A number that is never negative, which the compiler may take for granted.
-
-    An index then needs no code for those counted from the end. Where bounds are checked, so is this.
-    """
-    if i < 0:
-        raise IndexError("a number is negative that must not be")
-    return i
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def _assumed(typingctx: Any, i: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        (value,) = arguments
-        builder.assume(builder.icmp_signed(">=", value, value.type(0)))
-        return value
-
-    return i(i), generate
-
-
-@overload(natural, strict=False, inline="always")  # type: ignore[untyped-decorator]
-def _natural(i: Any) -> Any:
-    return natural if numba.config.BOUNDSCHECK else lambda i: _assumed(i)
