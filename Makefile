@@ -34,7 +34,7 @@ format: .venv/ready
 	$(BIN)/ruff format
 
 bench: .venv/ready
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m safespot.benchmarks
 
 # The site, into site/: open site/index.html.
 docs: .venv/ready

@@ -76,7 +76,10 @@ def on_page_content(html: str, page: Page, **_: Any) -> str:
 
 def public_modules() -> dict[str, list[str]]:
     """The public names by the module that documents them; what two modules offer stands in the first."""
-    homes = {home: list(names) for home, names in safespot._HOMES.items()}
+    homes: dict[str, list[str]] = {}
+    for name, home in safespot._HOME.items():
+        if home:
+            homes.setdefault(home, []).append(name)
     known = {id(getattr(_module(home), name)) for home, names in homes.items() for name in names}
     for module in (*homes, *MODULES):
         found = _module(module)

@@ -11,7 +11,7 @@ import pytest
 import safespot as ss
 from safespot import theory
 from safespot.errors import InvalidOption
-from tests.episodes import full_mask, random_episode
+from tests.support.episodes import full_mask, random_episode
 
 SMALL = (3, 2, 3, 1)  # S, A, H, m of the worked example
 

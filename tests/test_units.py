@@ -10,9 +10,16 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import safespot as ss
-from safespot.units import Units, units, units_of_interface
-
-from .models import RANGES, Arguments, random_policy, tables, to_arguments, to_inside, valid
+from safespot.units import Units, make_units, units_of_interface
+from tests.support.models import (
+    RANGES,
+    Arguments,
+    random_policy,
+    tables,
+    to_arguments,
+    to_inside,
+    valid,
+)
 
 numbers = st.floats(0.0, 1.0, allow_subnormal=False)
 ranges = st.sampled_from(RANGES) | st.tuples(
@@ -24,7 +31,7 @@ senses = st.sampled_from([">=", "<="])
 @st.composite
 def terms(draw: st.DrawFn) -> Units:
     m = draw(st.integers(1, 4))
-    return units(
+    return make_units(
         m,
         [draw(senses) for _ in range(m)],
         draw(ranges),
@@ -69,7 +76,7 @@ def test_bounds_never_flip(terms: Units, data: st.DataObject) -> None:
 
 
 def test_a_range_maps_its_ends_exactly() -> None:
-    terms = units(2, [">=", "<="], (-3, 7), (2, 6))
+    terms = make_units(2, [">=", "<="], (-3, 7), (2, 6))
     assert terms.reward.inside(-3.0) == 0.0
     assert terms.reward.inside(7.0) == 1.0
     np.testing.assert_array_equal(terms.constraints.inside(np.array([2.0, 2.0])), [0.0, 1.0])
@@ -147,11 +154,11 @@ def test_a_multiplier_is_what_a_unit_of_a_limit_is_worth(seed: int) -> None:
 
 
 def test_a_learners_ranges_say_the_same() -> None:
-    given_ranges = units(2, ["<=", ">="], (0, 10), [(0, 4), (-1, 1)])
+    given_ranges = make_units(2, ["<=", ">="], (0, 10), [(0, 4), (-1, 1)])
     again = units_of_interface(2, given_ranges.senses, given_ranges.ranges, error=ss.InvalidOption)
     assert again == given_ranges
     np.testing.assert_array_equal(again.constraints.scale, given_ranges.constraints.scale)
-    assert units_of_interface(1, ">=", None, error=ss.InvalidOption) == units(1)
+    assert units_of_interface(1, ">=", None, error=ss.InvalidOption) == make_units(1)
 
 
 @pytest.mark.parametrize("wrong", [{"rewards": (0, 1)}, "wide", [(0, 1)], {"reward": (1, 0)}])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -230,3 +230,13 @@ def _thresholds(value: ArrayLike, shape: tuple[int, ...]) -> Float:
             "for every constraint where the step carried no sample."
         )
     return array
+
+
+class InsideEpisode(NamedTuple):
+    """A checked episode in inside units, ready for kernels."""
+
+    states: Int  # [H+1]
+    pairs: Int  # [H]: s*A + a
+    rewards: Float  # [H]
+    constraints: Float  # [H, m]
+    thresholds: Float  # [H, m], NaN in steps without a sample

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from . import optimism
 from .errors import InvalidOption
+from .spot import optimism
 
 
 class Bounds(NamedTuple):
@@ -34,7 +34,7 @@ def threshold_radius(
     """Theorem 1: how far a threshold's mean over n samples of a step can be from the truth."""
     if n == 0:
         return 1.0
-    made = optimism.radii(S, A, H, m, T, delta, threshold_scale=threshold_scale)
+    made = optimism.make_radii(S, A, H, m, T, delta, threshold_scale=threshold_scale)
     return optimism.threshold_radius(made, float(n))
 
 
@@ -44,7 +44,7 @@ def bonus(
     """Eq. opt-p: the bonus of a pair after n visits (infinite before the first, D8)."""
     if n == 0:
         return math.inf
-    made = optimism.radii(S, A, H, m, T, delta, bonus_scale=bonus_scale)
+    made = optimism.make_radii(S, A, H, m, T, delta, bonus_scale=bonus_scale)
     return optimism.bonus(made, float(n), optimism.transition_radius(made, float(n)))
 
 

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .arrays import Error, Float, as_floats, check_range, frozen
-from .compilation import lean
 from .errors import InvalidModel
+from .kernels.jit import no_refcount
 
 LARGEST = 1e100  # end of a range, so that no sum over an episode overflows
-ROOM = 1e-9  # of a range, for rounding: means and signals may lie outside by so much
+ROUNDING = 1e-9  # of a range, for rounding: means and signals may lie outside by so much
 Sense = str  # ">=" | "<="
 Range = tuple[float, float]
 
@@ -73,7 +73,7 @@ class Units:
         return np.minimum(*ends), np.maximum(*ends)
 
 
-def units(
+def make_units(
     m: int,
     senses: Sense | Sequence[Sense] = ">=",
     reward_range: Sequence[float] = (0, 1),
@@ -122,7 +122,9 @@ def units_of_interface(
     ranges = {} if ranges is None else ranges
     if not isinstance(ranges, Mapping) or not set(ranges) <= {"reward", "constraints"}:
         raise error(f"ranges must be a dict with keys 'reward' and 'constraints', got {ranges!r}.")
-    return units(m, senses, ranges.get("reward", (0, 1)), ranges.get("constraints"), error=error)
+    return make_units(
+        m, senses, ranges.get("reward", (0, 1)), ranges.get("constraints"), error=error
+    )
 
 
 def spread_thresholds(
@@ -132,7 +134,7 @@ def spread_thresholds(
     m = len(terms.senses)
     if thresholds.shape == (m,):
         for i, (low, high) in enumerate(terms.constraint_ranges):
-            room = ROOM * (high - low)
+            room = ROUNDING * (high - low)
             if not low - room <= thresholds[i] / H <= high + room:
                 raise error(
                     f"threshold of constraint {i} is {thresholds[i]:g} an episode; {H} steps of {low:g} to {high:g} "
@@ -157,10 +159,10 @@ def check_means(
     """Means must lie in the declared range, but for rounding."""
     low, high = bounds
     mend = "That is its declared range: declare another, or rescale."
-    check_range(name, array, low, high, axes, mend=mend, room=ROOM * (high - low), error=error)
+    check_range(name, array, low, high, axes, mend=mend, room=ROUNDING * (high - low), error=error)
 
 
-@lean
+@no_refcount
 def within(signals: Float, steps: int, low: Float, high: Float) -> bool:
     """Whether every row of `signals` lies between its `low` and `high` in the first so many steps; NaN does not.
 

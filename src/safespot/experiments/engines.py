@@ -26,8 +26,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ..errors import InvalidOption, MissingPackage
 from .spec import RunSpec
-from .store import Outcome
-from .work import Failure, work
+from .store import FinishedRun
+from .worker import Failure, work
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
@@ -52,7 +52,7 @@ class Done:
     """A batch has ended: by itself, with an error that ends the sweep, or short because it was stopped."""
 
     batch: Batch
-    outcomes: Sequence[Outcome | Failure]
+    outcomes: Sequence[FinishedRun | Failure]
     error: BaseException | None = None
 
 
@@ -108,7 +108,7 @@ class LocalEngine:
         self.busy[batch] = worker
         future.add_done_callback(lambda done: self._ended(batch, done))
 
-    def _ended(self, batch: Batch, future: Future[list[Outcome | Failure]]) -> None:
+    def _ended(self, batch: Batch, future: Future[list[FinishedRun | Failure]]) -> None:
         """In a thread of the pool."""
         worker, error = self.busy.pop(batch), future.exception()
         if isinstance(error, BrokenProcessPool):
@@ -186,7 +186,7 @@ def _ready() -> None:
     """Nothing: to have a process is the point."""
 
 
-def _local_work(runs: Sequence[RunSpec], store: Path) -> list[Outcome | Failure]:
+def _local_work(runs: Sequence[RunSpec], store: Path) -> list[FinishedRun | Failure]:
     def report(run: str, episodes: int) -> bool:
         _link.send((run, episodes))
         return not _link.poll()
@@ -266,7 +266,7 @@ class DaskEngine:
             self.cluster.close()
 
 
-def _dask_work(runs: Sequence[RunSpec], store: Path, topic: str) -> list[Outcome | Failure]:
+def _dask_work(runs: Sequence[RunSpec], store: Path, topic: str) -> list[FinishedRun | Failure]:
     from distributed import get_worker
 
     worker = get_worker()

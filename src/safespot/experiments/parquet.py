@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..errors import InvalidFile
 
 if TYPE_CHECKING:
-    from ..metrics import Run
+    from ..training.run import Run
 
 Columns = dict[str, NDArray]
 LONG = 2**16  # rows, about half a row group

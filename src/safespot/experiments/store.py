@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from .. import files
 from ..arrays import Policy
 from ..errors import InvalidFile, MissingPackage, SafespotError, UnknownName
-from .claims import Claims
+from .locks import Claims
 from .parquet import Columns, Encoder
 from .spec import RunSpec
 
@@ -43,7 +43,7 @@ ABOUT = {
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class FinishedRun:
     """A run that has come to its end."""
 
     run: RunSpec
@@ -165,7 +165,7 @@ class Store:
 
     # What a sweep does
 
-    def commit(self, outcomes: Sequence[Outcome], encoder: Encoder) -> None:
+    def commit(self, outcomes: Sequence[FinishedRun], encoder: Encoder) -> None:
         """Make runs finished: first what they are and what they ended with, then their results."""
         if not outcomes:
             return

@@ -27,13 +27,14 @@ from typing import Any
 from ..arrays import as_count
 from ..errors import InvalidFile, InvalidOption, SafespotError
 from .checkpoints import Checkpoint
-from .claims import Claims
 from .engines import Batch, DaskEngine, Done, Engine, LocalEngine, Lost, Told
+from .locks import Claims
 from .parquet import Encoder
 from .progress import Progress, as_progress
+from .settings import make_learner
 from .spec import RunSpec, Spec, as_spec, read_spec
-from .store import Outcome, Store
-from .work import Failure, Unsaved, fresh, make_learner
+from .store import FinishedRun, Store
+from .worker import Failure, Unsaved, fresh
 
 log = logging.getLogger(__name__)
 
@@ -124,7 +125,7 @@ class _Sweeping:
         self.suspects: deque[RunSpec] = deque()  # their worker died; each is done again, alone
         self.lost: set[str] = set()  # all that have ever been suspects
         self.running: set[Batch] = set()
-        self.back: list[Outcome] = []  # come back, not yet being written
+        self.back: list[FinishedRun] = []  # come back, not yet being written
         self.writing: Future[list[str]] | None = None
         self.failed: dict[str, str] = {}
         self.deaths = 0  # of workers since one has finished a run
@@ -240,7 +241,7 @@ class _Sweeping:
                 "Try fewer workers. What is finished stays."
             )
 
-    def _write(self, outcomes: list[Outcome]) -> list[str]:
+    def _write(self, outcomes: list[FinishedRun]) -> list[str]:
         """In the writer's thread, while workers go on."""
         if self.encoder is None:
             self.encoder = Encoder()

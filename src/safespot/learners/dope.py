@@ -29,17 +29,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..plausible import (
+from .planner import BaselinePlanner, steps_after
+from .plausible_models import (
     Models,
-    best_plan,
     counts,
     intervals,
     means,
+    optimistic_plan,
     signal_radius,
     start_intervals,
     total_variation,
 )
-from .planner import BaselinePlanner, steps_after
 
 
 class DOPE(BaselinePlanner):
@@ -58,4 +58,4 @@ class DOPE(BaselinePlanner):
         payoffs = np.maximum(v_hat - beta, 0.0) - drift
         payoffs[0] = np.minimum(v_hat[0] + beta, 1.0) + self.price * (beta + drift)
         models = Models(payoffs, lower, upper, *start, np.array(f.mask.reshape(n.shape)))
-        return self.if_safe(best_plan(models, self.limits + f.H * total_variation(*start)))
+        return self.if_safe(optimistic_plan(models, self.limits + f.H * total_variation(*start)))

@@ -23,24 +23,26 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import Episode, Float, Policy, as_count, frozen
 from ..errors import InvalidFile, InvalidOption, SafespotError
-from ..estimators import (
+from ..evidence.interface import Interface, make_interface
+from ..files import read_arrays, write_arrays
+from ..spot.optimism import Radii, make_radii
+from ..spot.visits import (
     Statistics,
     Successors,
-    Window,
     check_statistics,
-    check_window,
+    empty_statistics,
     grow_statistics,
+)
+from ..spot.window import (
+    Window,
+    check_window,
+    empty_window,
     grow_window,
     has_room,
     rebuild_tree,
     ring_has_room,
-    statistics,
-    window,
 )
-from ..files import read_arrays, write_arrays
-from ..optimism import Radii, radii
 from ..units import spread_thresholds
-from .interface import Interface, interface
 from .options import LARGEST, DualOptions, Options
 
 FIRST_EPOCH = 1024  # episodes of the first epoch when T is unknown
@@ -77,14 +79,14 @@ class Learner(ABC):
         ranges: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        self.interface = f = interface(
+        self.interface = f = make_interface(
             states, actions, horizon, constraints, start, action_mask, senses, ranges
         )
         self.options = o = self.options_type(**options)
-        self.statistics = statistics(f.H, f.S, f.A, f.m)
+        self.statistics = empty_statistics(f.H, f.S, f.A, f.m)
         known = o.thresholds is not None
         pairs = 1 if known or o.estimator == "pooled" else f.S * f.A
-        self.window = window(f.H, pairs, f.m, 1.0 if known else o.window)
+        self.window = empty_window(f.H, pairs, f.m, 1.0 if known else o.window)
 
     # What a user reads
 
@@ -197,7 +199,7 @@ class Learner(ABC):
         """The radii of an epoch; anytime, its share of delta is ``delta / (k (k+1))``."""
         f, o = self.interface, self.options
         k = now.number
-        return radii(
+        return make_radii(
             f.S, f.A, f.H, f.m, now.last, o.delta if o.episodes is not None else o.delta / (k * (k + 1)),
             bonus_scale=o.bonus_scale, threshold_scale=o.threshold_scale,
             bernstein=bernstein, clip=o.clip_thresholds,
@@ -317,7 +319,7 @@ class Epoch(NamedTuple):
     last: int  # its last episode
 
 
-def epoch(episode: int, episodes: int | None) -> Epoch:
+def epoch_at(episode: int, episodes: int | None) -> Epoch:
     """The epoch of an episode: T where it is known, else lengths of 1024 * 2^(k-1)."""
     if episodes is not None:
         return Epoch(1, episodes, episodes)

@@ -21,9 +21,9 @@ from __future__ import annotations
 
 from numpy.typing import NDArray
 
-from ..plausible import best_plan
 from .options import PlannerOptions
 from .planner import Planner, optimistic_models
+from .plausible_models import optimistic_plan
 
 
 class OptCMDP(Planner):
@@ -35,5 +35,5 @@ class OptCMDP(Planner):
 
     def plan(self) -> dict[str, NDArray]:
         """Solve the optimistic program."""
-        plan = best_plan(optimistic_models(self), self.limits)
+        plan = optimistic_plan(optimistic_models(self), self.limits)
         return {"pi": plan.policy, "lam": plan.multipliers}

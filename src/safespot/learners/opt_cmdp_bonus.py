@@ -22,18 +22,18 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..plausible import (
+from .options import PlannerOptions
+from .planner import Planner, start_variation, steps_after
+from .plausible_models import (
     Models,
-    best_plan,
     counts,
     empirical,
     empirical_variation,
     means,
+    optimistic_plan,
     signal_radius,
     start_intervals,
 )
-from .options import PlannerOptions
-from .planner import Planner, start_variation, steps_after
 
 
 class OptCMDPBonus(Planner):
@@ -56,5 +56,5 @@ class OptCMDPBonus(Planner):
             *start_intervals(radii, f.start, statistics.starts, exact=True),
             np.array(f.mask.reshape(n.shape)),
         )
-        plan = best_plan(models, self.limits - f.H * start_variation(self))
+        plan = optimistic_plan(models, self.limits - f.H * start_variation(self))
         return {"pi": plan.policy, "lam": plan.multipliers}

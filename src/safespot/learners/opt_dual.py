@@ -23,9 +23,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ..plausible import best_response
 from .options import DualOptions
 from .planner import Planner, optimistic_models
+from .plausible_models import best_response
 
 
 class OptDual(Planner):

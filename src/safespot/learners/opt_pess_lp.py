@@ -23,17 +23,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..plausible import (
+from .planner import BaselinePlanner, start_variation, steps_after
+from .plausible_models import (
     Models,
-    best_plan,
     counts,
     empirical,
     empirical_variation,
     means,
+    optimistic_plan,
     signal_radius,
     start_intervals,
 )
-from .planner import BaselinePlanner, start_variation, steps_after
 
 
 class OptPessLP(BaselinePlanner):
@@ -51,4 +51,4 @@ class OptPessLP(BaselinePlanner):
         payoffs[0] = np.minimum(v_hat[0] + beta, 1.0) + drift + self.price * (beta + drift)
         start = start_intervals(radii, f.start, statistics.starts, exact=True)
         models = Models(payoffs, p_hat, p_hat, *start, np.array(f.mask.reshape(n.shape)))
-        return self.if_safe(best_plan(models, self.limits + f.H * start_variation(self)))
+        return self.if_safe(optimistic_plan(models, self.limits + f.H * start_variation(self)))

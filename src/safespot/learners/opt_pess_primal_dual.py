@@ -28,9 +28,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..plausible import best_response
 from .options import Options, nested
 from .planner import Planner, optimistic_models
+from .plausible_models import best_response
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,12 +17,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import SUM_TOLERANCE, Episode, Float, Int, Policy, as_policy
-from ..compilation import inner, kernel
+from ..arrays import SUM_TOLERANCE, Episode, Float, InsideEpisode, Int, Policy, as_policy
 from ..errors import InvalidModel, InvalidOption
-from ..estimators import Statistics, Window, add_to_window, add_visit
-from ..optimism import Radii, threshold_bounds
-from ..plausible import (
+from ..kernels.jit import inlined, kernel
+from ..spot.optimism import Radii, threshold_bounds
+from ..spot.visits import Statistics, add_visit
+from ..spot.window import Window, add_to_window
+from .learner import Learner, epoch_at
+from .options import REPLAN, BaselineOptions
+from .plausible_models import (
     Models,
     Plan,
     counts,
@@ -32,12 +35,9 @@ from ..plausible import (
     signal_radius,
     start_intervals,
 )
-from .interface import Inside
-from .learner import Learner, epoch
-from .options import REPLAN, BaselineOptions
 
 
-class Rates(NamedTuple):
+class PlannerRates(NamedTuple):
     """What counting needs in one epoch."""
 
     radii: Radii
@@ -45,7 +45,7 @@ class Rates(NamedTuple):
     replan: int  # 0: never; else the factor by which a count grows until the next plan
 
 
-class State(NamedTuple):
+class PlannerState(NamedTuple):
     """What episodes and plans change, beside the statistics and the window."""
 
     pi: Policy  # [H, S, A]
@@ -61,15 +61,15 @@ class State(NamedTuple):
 class Planner(Learner):
     """A learner with a `plan`."""
 
-    state: State
-    rates: Rates
+    state: PlannerState
+    rates: PlannerRates
     replan = "always"  # when a plan is due, unless an option says
     bernstein = True  # which of the two transition radii its bonus may take
 
     def __init__(self, *interface: Any, **options: Any) -> None:
         super().__init__(*interface, **options)
         f = self.interface
-        self.state = State(
+        self.state = PlannerState(
             pi=np.array(self.first_policy()),
             lam=np.zeros(f.m),
             lower=np.zeros(f.m),
@@ -126,8 +126,8 @@ class Planner(Learner):
 
     def _derive(self) -> None:
         """All that follows from options and counts."""
-        now = epoch(self.episode, self.options.episodes)
-        self.rates = Rates(
+        now = epoch_at(self.episode, self.options.episodes)
+        self.rates = PlannerRates(
             radii=self._radii(now, bernstein=self.bernstein),
             learned=self.options.thresholds is None,
             replan=REPLAN[getattr(self.options, "replan", self.replan)],
@@ -198,9 +198,13 @@ def start_variation(learner: Planner) -> float:
     return float(empirical_variation(learner.rates.radii, n, counted)[0])
 
 
-@inner
+@inlined
 def count_step(
-    rates: Rates, state: State, statistics: Statistics, window: Window, episode: Inside
+    rates: PlannerRates,
+    state: PlannerState,
+    statistics: Statistics,
+    window: Window,
+    episode: InsideEpisode,
 ) -> bool:
     """The episode that was played joins the data; whether a plan is due."""
     statistics.starts[episode.states[0]] += 1
@@ -221,7 +225,11 @@ def count_step(
 
 @kernel
 def count_episode(
-    rates: Rates, state: State, statistics: Statistics, window: Window, episode: Inside
+    rates: PlannerRates,
+    state: PlannerState,
+    statistics: Statistics,
+    window: Window,
+    episode: InsideEpisode,
 ) -> None:
     """`count_step` for one observed episode."""
     count_step(rates, state, statistics, window, episode)

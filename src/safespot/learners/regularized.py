@@ -32,13 +32,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Float, Int
-from ..compilation import kernel
 from ..errors import InvalidOption
-from ..estimators import Successors
-from ..optimism import refresh_all, transition_radius
-from ..planning import evaluate_states, start_gap
-from ..updates import softmax, workspace
-from .learner import epoch
+from ..kernels.jit import kernel
+from ..spot.optimism import refresh_all, transition_radius
+from ..spot.planning import evaluate_states, start_gap
+from ..spot.updates import softmax, workspace
+from ..spot.visits import Successors
+from .learner import epoch_at
 from .options import SpotOptions
 from .planner import Planner
 
@@ -69,7 +69,7 @@ class RegularizedPrimalDual(Planner):
     def _derive(self) -> None:
         f, o = self.interface, self.options
         self.rho, self.bernstein = self._rho(o), o.bonus == "bernstein"
-        T = epoch(self.episode, o.episodes).length
+        T = epoch_at(self.episode, o.episodes).length
         paper = T ** (-5.0 / 7.0) / (f.H**2 * (1.0 + f.m * self.rho))
         self.tau = T ** (-1.0 / 7.0) if o.regularization is None else o.regularization
         self.eta = paper if o.policy_step is None else o.policy_step

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import Episode
-from ..optimism import refresh_all, threshold_bounds
-from ..updates import softmax, workspace
-from .learner import Learner, epoch
+from ..spot.optimism import refresh_all, threshold_bounds
+from ..spot.step import Scratch, SpotRates, SpotState, spot_episode
+from ..spot.updates import softmax, workspace
+from .learner import Learner, epoch_at
 from .options import SpotOptions
-from .step import Rates, Scratch, State, spot_episode
 
 
 class Spot(Learner):
@@ -31,8 +31,8 @@ class Spot(Learner):
     name = "spot"
     options_type = SpotOptions
     options: SpotOptions
-    state: State
-    rates: Rates
+    state: SpotState
+    rates: SpotRates
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Spot(Learner):
         mask = np.array(
             f.mask.reshape(f.H, pairs), order="C"
         )  # a copy: one type, whatever the mask
-        self.state = State(
+        self.state = SpotState(
             logits=np.where(f.mask, 0.0, -np.inf),
             pi=np.zeros((f.H, f.S, f.A)),
             lam=np.zeros(f.m),
@@ -130,13 +130,13 @@ class Spot(Learner):
     def _derive(self) -> None:
         """All that follows from options, logits and counts."""
         f, o, state = self.interface, self.options, self.state
-        now = epoch(self.episode, o.episodes)
+        now = epoch_at(self.episode, o.episodes)
         length = now.length
         eta = o.policy_step
         if eta is None:
             eta = math.sqrt(2.0 * math.log(f.A) / (f.H**2 * (1.0 + f.m * self.rho) ** 2 * length))
         step = self.rho / math.sqrt(f.m * f.H**2 * length) if o.dual_step is None else o.dual_step
-        self.rates = Rates(
+        self.rates = SpotRates(
             radii=self._radii(now, bernstein=o.bonus == "bernstein"),
             eta=float(eta),
             step=float(step),

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from ..errors import InvalidOption, UnknownName
-from ..signals import Problem
+from ..model.problem import Problem
 
 # A hyphen in a name is an underscore in its module's.
 _NAMES = (

@@ -12,8 +12,8 @@ value 2/5, so rho = 2 (7/10 - 2/5) / (1/2) = 6/5.
 
 from __future__ import annotations
 
-from ..cmdp import CMDP
-from ..signals import Problem
+from ..model.cmdp import CMDP
+from ..model.problem import Problem
 
 
 def make() -> Problem:

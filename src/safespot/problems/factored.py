@@ -19,8 +19,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..cmdp import CMDP
-from ..signals import Problem
+from ..model.cmdp import CMDP
+from ..model.problem import Problem
 
 
 def make(limit: float = 3.0, start: int | ArrayLike = 0) -> Problem:

@@ -25,8 +25,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import InvalidOption
-from ..signals import Problem
-from ..tables import Ending, problem_from_table
+from ..model.outcome_tables import Ending, problem_from_table
+from ..model.problem import Problem
 
 HORIZONS = {"4x4": 20, "8x8": 40}
 

@@ -33,9 +33,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import as_count
-from ..cmdp import CMDP
 from ..errors import InvalidOption
-from ..signals import Problem
+from ..model.cmdp import CMDP
+from ..model.problem import Problem
 
 MAP = ("....", ".OO.", "S..G")
 MOVES = ((-1, 0), (0, 1), (1, 0), (0, -1))  # up, right, down, left: turning is adding 1

@@ -39,10 +39,10 @@ import numpy as np
 from scipy import sparse
 
 from ..arrays import Bool, Float, as_count, frozen
-from ..cmdp import CMDP
 from ..errors import InvalidFile, InvalidOption, MissingPackage
-from ..oracle import slater, solve
-from ..signals import Problem
+from ..model.cmdp import CMDP
+from ..model.oracle import slater, solve
+from ..model.problem import Problem
 
 S, A = 716, 25
 DEATH, SURVIVAL, BEHIND = 713, 714, 715

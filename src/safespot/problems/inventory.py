@@ -24,9 +24,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..cmdp import CMDP
 from ..errors import InvalidOption
-from ..signals import Problem
+from ..model.cmdp import CMDP
+from ..model.problem import Problem
 
 SHELF, H = 5, 7
 DEMAND = (0.3, 0.2, 0.2, 0.2, 0.05, 0.05)

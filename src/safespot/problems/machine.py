@@ -22,8 +22,8 @@ a tie.
 
 from __future__ import annotations
 
-from ..cmdp import CMDP
-from ..signals import Problem
+from ..model.cmdp import CMDP
+from ..model.problem import Problem
 
 
 def make(budget: float = 1.0) -> Problem:

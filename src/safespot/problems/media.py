@@ -21,8 +21,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..cmdp import CMDP
-from ..signals import Problem
+from ..model.cmdp import CMDP
+from ..model.problem import Problem
 
 S, H = 10, 10
 DELIVERS = (0.9, 0.1)  # fast, slow

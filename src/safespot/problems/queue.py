@@ -27,32 +27,32 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import as_count
-from ..cmdp import CMDP
 from ..errors import InvalidOption
-from ..signals import Problem
+from ..model.cmdp import CMDP
+from ..model.problem import Problem
 
-ROOM = 6
+WAITING_ROOM = 6
 COMES, SERVED = 0.6, 0.5
 
 
 def make(horizon: int = 24, limit: float | None = None) -> Problem:
     """`limit` is the customers' total time in the room; None is one customer on average."""
     H = as_count("horizon", horizon, least=1, error=InvalidOption)
-    S = ROOM + 1
+    S = WAITING_ROOM + 1
     transitions = np.zeros((S, 2, S))
     for s in range(S):
-        for a, comes in ((0, 0.0), (1, COMES if s < ROOM else 0.0)):
-            for present, p in ((s, 1.0 - comes), (min(s + 1, ROOM), comes)):
+        for a, comes in ((0, 0.0), (1, COMES if s < WAITING_ROOM else 0.0)):
+            for present, p in ((s, 1.0 - comes), (min(s + 1, WAITING_ROOM), comes)):
                 transitions[s, a, max(present - 1, 0)] += p * SERVED
                 transitions[s, a, present] += p * (1.0 - SERVED)
     cmdp = CMDP(
         transitions,
-        rewards=[[0.0, COMES if s < ROOM else 0.0] for s in range(S)],
+        rewards=[[0.0, COMES if s < WAITING_ROOM else 0.0] for s in range(S)],
         constraints=[np.repeat(np.arange(S)[:, None], 2, axis=1)],
         thresholds=[H if limit is None else limit],
         senses="<=",
-        actions=[[True, s < ROOM] for s in range(S)],
-        constraint_ranges=(0, ROOM),
+        actions=[[True, s < WAITING_ROOM] for s in range(S)],
+        constraint_ranges=(0, WAITING_ROOM),
         horizon=H,
     )
     return Problem(cmdp)

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Float, Int, as_count
-from ..cmdp import CMDP
 from ..errors import InvalidOption
-from ..oracle import best_plan
-from ..signals import Problem
+from ..model.cmdp import CMDP
+from ..model.dynamic_programming import best_deterministic
+from ..model.problem import Problem
 
 DENSE = 2**20  # entries of [S,A,S] up to which a model with few successors is kept dense
 
@@ -68,7 +68,7 @@ def make(
     rewards = _uniforms(bits, S * A).reshape(S, A)
     g = _uniforms(bits, m * S * A).reshape(m, S, A)
     free = CMDP(_transitions(where, probabilities, S, A), rewards, g, np.zeros(m), horizon=H)
-    _, values = best_plan(free.model, np.r_[0.0, np.ones(m)])
+    _, values = best_deterministic(free.model, np.r_[0.0, np.ones(m)])
     return Problem(free.with_thresholds((values[1:] - margin).clip(0.0)))
 
 

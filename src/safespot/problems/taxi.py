@@ -19,8 +19,8 @@ the most distant passengers standing. A taxi that never moves keeps the whole 8 
 
 from __future__ import annotations
 
-from ..signals import Problem
-from ..tables import Ending, problem_from_table
+from ..model.outcome_tables import Ending, problem_from_table
+from ..model.problem import Problem
 
 
 def make(horizon: int = 20, fuel: float = 8.0) -> Problem:

@@ -21,9 +21,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import as_count
-from ..cmdp import CMDP
 from ..errors import InvalidOption
-from ..signals import Problem
+from ..model.cmdp import CMDP
+from ..model.problem import Problem
 
 
 def make(horizon: int = 3) -> Problem:

@@ -18,7 +18,7 @@ import numpy as np
 from ..arrays import Float
 from .findings import Study
 from .tables import Table
-from .words import SIGNS, number
+from .text import SIGNS, number
 
 Spec = dict[str, Any]
 

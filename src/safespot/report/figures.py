@@ -18,7 +18,7 @@ from ..experiments import Store
 from .findings import Line, Study, read
 from .region import Region
 from .tables import learned_limits
-from .words import SIGNS
+from .text import SIGNS
 
 KINDS = ("pdf", "png", "svg")
 COLUMN = 3.4  # inches: one column of a paper

@@ -16,11 +16,11 @@ import numpy as np
 
 from ..arrays import Float, Int
 from ..experiments import Store
+from ..experiments.settings import Setting, read_setting
 from ..experiments.spec import setting_of
 from ..experiments.store import by_run
 from ..experiments.summary import Estimate, Group, Summary, estimate, summarise
-from ..experiments.work import Setting, read_setting
-from ..signals import Problem
+from ..model.problem import Problem
 
 POINTS = 160  # episodes that a curve is drawn through
 PART = 0.25  # of the episodes: the first are "early", the last "late"

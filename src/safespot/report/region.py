@@ -14,9 +14,10 @@ import numpy as np
 from scipy.spatial import ConvexHull, QhullError
 
 from ..arrays import Float
-from ..cmdp import CMDP
 from ..errors import Infeasible
-from ..oracle import best_plan, solve
+from ..model.cmdp import CMDP
+from ..model.dynamic_programming import best_deterministic
+from ..model.oracle import solve
 
 PRECISION = 5e-4  # of the polygon's size: what an eye does not see
 DEPTH = 6  # how often an edge is divided at most
@@ -85,7 +86,7 @@ def hull(points: Float) -> Float:
 
 
 def _farthest(cmdp: CMDP, weights: Float) -> Float:
-    values: Float = best_plan(cmdp.model, weights)[1]
+    values: Float = best_deterministic(cmdp.model, weights)[1]
     return values
 
 

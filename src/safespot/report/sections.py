@@ -10,10 +10,10 @@ import json
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from . import words
+from . import text as words
 from .findings import Study
 from .tables import Table
-from .words import number
+from .text import number
 
 SAYS = {
     "regret": """What learning cost: reward below the best policy within the limits, and shortfall of the limits,

@@ -168,7 +168,7 @@ def learned_limits(study: Study, line: Line) -> tuple[Float, Float]:
 
 def _visits(study: Study, policy: Float) -> Float:
     """How often each state is expected in an episode."""
-    from ..transitions import as_matrices
+    from ..model.transitions import as_matrices
 
     P, (H, S, A) = study.problem.cmdp.model.P, policy.shape
     blocks = list(P.dense) if P.dense.size else as_matrices(P, S)

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ..experiments.summary import Estimate
-from . import words
+from . import text as words
 from .findings import Line, Study
 
 

@@ -6,17 +6,17 @@ import math
 
 import numpy as np
 
-from ..report.words import number
+from ..report.text import number
 from . import pictures
-from .evidence import Evidence, Trace, grouped
 from .inference import mean, near, slope
+from .measurements import Measurements, Trace, grouped
 from .verdicts import LEVEL, Claim, Figure, Judgement, Outcome, Verdict, decide, table
 
 MARGIN = 0.25  # the exponent of the first episode in the margin counts as -2 within this
 SATURATED = 0.99  # of rho
 
 
-def judge(evidence: Evidence) -> Judgement:
+def judge(evidence: Measurements) -> Judgement:
     """When the assumption first holds, by the Slater margin, and the multiplier before."""
     traces = evidence["assumption"]
     rows, points, reached = [], [], 0

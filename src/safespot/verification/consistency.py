@@ -7,10 +7,10 @@ import math
 import numpy as np
 
 from ..arrays import Float
-from ..report.words import number
+from ..report.text import number
 from . import pictures
-from .evidence import Evidence, Trace, grouped
 from .inference import Interval, mean, slope
+from .measurements import Measurements, Trace, grouped
 from .verdicts import LEVEL, Claim, Figure, Judgement, Verdict, decide, table
 
 MARGIN = 0.05  # an exponent up to this above -1/2 counts as -1/2
@@ -19,7 +19,7 @@ RESAMPLES = 999
 WIDTHS = (1.0, 0.5, 0.3, 0.2, 0.1, 0.05)
 
 
-def judge(evidence: Evidence) -> Judgement:
+def judge(evidence: Measurements) -> Judgement:
     """How fast widths and errors fall with the episodes, and what pooling saves."""
     ways = grouped(evidence["consistency"], lambda trace: str(trace.option("estimator")))
     verdicts, points = [], []

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..report.words import number
+from ..report.text import number
 from . import pictures
-from .evidence import Evidence, Trace, grouped
 from .inference import share, share_at_least
+from .measurements import Measurements, Trace, grouped
 from .verdicts import DELTA, LEVEL, Claim, Figure, Judgement, Verdict, table, together
 
 SCALES = (1.0, 0.5, 0.4, 0.3, 0.25, 0.2, 0.15, 0.1, 0.05)
 
 
-def judge(evidence: Evidence) -> Judgement:
+def judge(evidence: Measurements) -> Judgement:
     """The share of runs whose largest error is within its radius, by noise law and window."""
     groups = grouped(evidence["coverage"], _setting)
     level = LEVEL / max(1, len(groups))

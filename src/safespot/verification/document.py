@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from . import words
+from . import text as words
 from .verdicts import Claim, Judgement
 
 if TYPE_CHECKING:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from ..errors import Infeasible
 from ..experiments.spec import LawSpec
-from ..oracle import slater, solve
+from ..model.oracle import slater, solve
 from ..problems import make
-from ..report.words import number
-from .evidence import Evidence, Trace, grouped
+from ..report.text import number
 from .inference import share, share_at_least
+from .measurements import Measurements, Trace, grouped
 from .sizes import Size
-from .verdicts import DELTA, LEVEL, Claim, Judgement, Outcome, Table, Verdict, table
+from .verdicts import DELTA, LEVEL, Claim, ClaimTable, Judgement, Outcome, Verdict, table
 
 TOLERANCE = 1e-7
 MODELS = {Size.quick: 10, Size.full: 100, Size.extended: 1000}
 SHARES = (0.25, 0.5, 0.9)  # of the Slater margin by which thresholds are tightened, or loosened
 
 
-def judge(evidence: Evidence) -> Judgement:
+def judge(evidence: Measurements) -> Judgement:
     """The share of runs in which the true thresholds stay between the bounds; duality gaps of random CMDPs."""
     paper = [  # the other laws and windows share their luck
         t
@@ -59,7 +59,7 @@ def nested(trace: Trace) -> bool:
     return trace.last("audit_nested_slack") >= -1e-9
 
 
-def strong_duality(models: int) -> tuple[Verdict, Table]:
+def strong_duality(models: int) -> tuple[Verdict, ClaimTable]:
     """The primal optimum by column generation, the dual function at the multipliers of a linear program."""
     rows, worst, solved, infeasible = [], 0.0, 0, 0
     for m in (1, 2):

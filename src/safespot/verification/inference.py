@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..report.words import number
+from ..report.text import number
 from .verdicts import Outcome, decide
 
 

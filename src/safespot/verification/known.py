@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..report.words import number
+from ..report.text import number
 from ..theory import explicit_bound
 from . import pictures
-from .evidence import STANCES, Evidence, Trace, grouped
 from .inference import Interval, mean, share, share_at_least
+from .measurements import STANCES, Measurements, Trace, grouped
 from .orders import METRICS, logarithms
 from .verdicts import DELTA, LEVEL, Claim, Figure, Judgement, Outcome, Verdict, table, together
 
 Groups = dict[tuple[str, int, str], list[Trace]]
 
 
-def judge(evidence: Evidence) -> Judgement:
+def judge(evidence: Measurements) -> Judgement:
     """What SPOT has more of than the told learner, seed by seed, as T grows."""
     groups = grouped(evidence["orders"], lambda t: (t.problem, t.run.episodes, _who(t)))
     problems = list(dict.fromkeys(problem for problem, _, _ in groups))

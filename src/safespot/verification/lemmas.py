@@ -6,18 +6,18 @@ import math
 
 import numpy as np
 
-from ..report.words import number
+from ..report.text import number
 from . import pictures
-from .evidence import Evidence, Trace, grouped
 from .inference import mean, near, share, share_at_least, slope
+from .measurements import Measurements, Trace, grouped
 from .verdicts import (
     DELTA,
     LEVEL,
     Claim,
+    ClaimTable,
     Figure,
     Judgement,
     Outcome,
-    Table,
     Verdict,
     table,
     together,
@@ -26,7 +26,7 @@ from .verdicts import (
 MARGIN = 0.05  # exponents within this of 1/2 count as 1/2
 
 
-def judge(evidence: Evidence) -> Judgement:
+def judge(evidence: Measurements) -> Judgement:
     """Three lemmas, each on the runs that show it."""
     window, sums, figure = _window_sum(evidence["window"])
     longest = max((trace.run.episodes for trace in evidence["orders"]), default=0)
@@ -36,7 +36,7 @@ def judge(evidence: Evidence) -> Judgement:
     return Judgement((*window, optimism, mirror), (sums, values, terms), (figure,))
 
 
-def _window_sum(traces: tuple[Trace, ...]) -> tuple[list[Verdict], Table, Figure]:
+def _window_sum(traces: tuple[Trace, ...]) -> tuple[list[Verdict], ClaimTable, Figure]:
     groups = grouped(
         [t for t in traces if float(t.option("stance")) == 0.0], lambda t: float(t.option("window"))
     )
@@ -95,7 +95,7 @@ def _late(trace: Trace) -> tuple[list[float], list[float]]:
     return trace["episode"][rows].tolist(), trace["audit_window_sum"][rows].tolist()
 
 
-def _optimism(traces: list[Trace]) -> tuple[Verdict, Table]:
+def _optimism(traces: list[Trace]) -> tuple[Verdict, ClaimTable]:
     # Learners with the same seed share their luck, so they count as one.
     lucks = grouped(traces, lambda t: (t.problem, t.run.seed)).values()
     hits = sum(all(t.last("audit_optimism_slack") >= -1e-9 for t in luck) for luck in lucks)
@@ -125,7 +125,7 @@ def _optimism(traces: list[Trace]) -> tuple[Verdict, Table]:
     return verdict, table("Optimism of the values, and the success event of the bonus", head, rows)
 
 
-def _mirror(traces: list[Trace]) -> tuple[Verdict, Table]:
+def _mirror(traces: list[Trace]) -> tuple[Verdict, ClaimTable]:
     rows, worst = [], -math.inf
     for (problem, who), theirs in grouped(traces, lambda t: (t.problem, _who(t))).items():
         peaks = [float(t["audit_mirror_sum"].max()) for t in theirs]

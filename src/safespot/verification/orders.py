@@ -8,19 +8,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..report.words import number
+from ..report.text import number
 from ..theory import explicit_bound
 from . import pictures
-from .evidence import STANCES, Evidence, Trace, grouped
 from .inference import Interval, at_most, mean, share, share_at_least, slope
+from .measurements import STANCES, Measurements, Trace, grouped
 from .verdicts import (
     DELTA,
     LEVEL,
     Claim,
+    ClaimTable,
     Figure,
     Judgement,
     Outcome,
-    Table,
     Verdict,
     table,
     together,
@@ -39,7 +39,7 @@ class Growth(NamedTuple):
     exponent: Interval
 
 
-def judge(evidence: Evidence) -> Judgement:
+def judge(evidence: Measurements) -> Judgement:
     """Slopes over the last decade of T, and every run against its bound."""
     traces = [trace for trace in evidence["orders"] if trace.run.learner == "spot"]
     verdicts: list[Verdict] = []
@@ -167,7 +167,7 @@ def _bound(theorem: str, traces: Sequence[Trace]) -> Verdict:
     )
 
 
-def _ends(traces: Sequence[Trace]) -> Table:
+def _ends(traces: Sequence[Trace]) -> ClaimTable:
     rows = []
     for (problem, xi, T), theirs in grouped(
         traces, lambda trace: (trace.problem, trace.option("stance"), trace.run.episodes)

@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from ..report.page import style
-from . import words
+from . import text as words
 from .pictures import themed
 from .verdicts import Claim, Judgement, Outcome, Verdict
 

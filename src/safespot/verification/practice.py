@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..report.words import number
+from ..report.text import number
 from . import pictures
-from .evidence import Evidence, Trace, grouped
 from .inference import holm, larger, mean, share, share_at_least
+from .measurements import Measurements, Trace, grouped
 from .verdicts import DELTA, LEVEL, Claim, Figure, Judgement, Verdict, decide, table
 
 PAPER = "the paper's"
 
 
-def judge(evidence: Evidence) -> Judgement:
+def judge(evidence: Measurements) -> Judgement:
     """Every bonus beside the paper's, on the same seeds; the model's error against the bonus in use."""
     groups = grouped(evidence["practice"], lambda t: (variant(t), t.problem))
     variants = [v for v in dict.fromkeys(v for v, _ in groups) if v != PAPER]

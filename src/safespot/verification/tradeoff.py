@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..report.words import number
+from ..report.text import number
 from . import pictures
-from .evidence import Evidence, Trace, grouped
 from .inference import Interval, mean, ordered
-from .verdicts import LEVEL, Claim, Figure, Judgement, Table, Verdict, table, together
+from .measurements import Measurements, Trace, grouped
+from .verdicts import LEVEL, Claim, ClaimTable, Figure, Judgement, Verdict, table, together
 
 WITH = {"tradeoff": "paper's constants", "tradeoff-practice": "bonus × 0.01"}
 
 
-def judge(evidence: Evidence) -> Judgement:
+def judge(evidence: Measurements) -> Judgement:
     """Whether violation rises and regret falls from each xi to the next, seed by seed."""
     found = [_judge(evidence[sweep], constants) for sweep, constants in WITH.items()]
     return Judgement(
@@ -32,7 +32,7 @@ def judge(evidence: Evidence) -> Judgement:
 
 def _judge(
     traces: Sequence[Trace], constants: str
-) -> tuple[list[Verdict], Table, list[dict[str, object]]]:
+) -> tuple[list[Verdict], ClaimTable, list[dict[str, object]]]:
     problems = grouped(traces, lambda trace: trace.problem)
     level = LEVEL / max(1, len(problems))
     outcomes: dict[str, list[object]] = {"violation": [], "regret": []}

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .evidence import Evidence
+    from .measurements import Measurements
 
 DELTA = 0.05  # the learners' own, so that their guarantees hold with probability 95 %
 LEVEL = 0.05  # that some test of a verdict errs; tests of one verdict share it
@@ -33,7 +33,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Table:
+class ClaimTable:
     """Cells as they are read; the first row is the head."""
 
     title: str
@@ -54,7 +54,7 @@ class Judgement:
     """All that is said about a claim."""
 
     verdicts: tuple[Verdict, ...]
-    tables: tuple[Table, ...] = ()
+    tables: tuple[ClaimTable, ...] = ()
     figures: tuple[Figure, ...] = ()
     notes: tuple[str, ...] = ()  # what a reader should know beside the verdicts
 
@@ -68,7 +68,7 @@ class Claim:
     says: str  # in plain words
     place: str  # in the paper
     sweeps: tuple[str, ...]  # the shipped sweeps whose runs it looks at
-    judge: Callable[[Evidence], Judgement] = field(repr=False)
+    judge: Callable[[Measurements], Judgement] = field(repr=False)
 
 
 def decide(*, holds: bool, fails: bool) -> Outcome:
@@ -84,6 +84,6 @@ def together(outcomes: Iterable[Outcome]) -> Outcome:
     return Outcome.HOLDS if found == {Outcome.HOLDS} else Outcome.OPEN
 
 
-def table(title: str, head: Iterable[str], rows: Iterable[Iterable[object]]) -> Table:
+def table(title: str, head: Iterable[str], rows: Iterable[Iterable[object]]) -> ClaimTable:
     """A table of whatever can be said as text."""
-    return Table(title, (tuple(head), *(tuple(str(cell) for cell in row) for row in rows)))
+    return ClaimTable(title, (tuple(head), *(tuple(str(cell) for cell in row) for row in rows)))

@@ -31,7 +31,7 @@ from . import (
     tradeoff,
     window,
 )
-from .evidence import Evidence, read_evidence
+from .measurements import Measurements, read_measurements
 from .sizes import Size, shipped_runs
 from .verdicts import Claim, Judgement, Outcome, Verdict
 
@@ -109,7 +109,7 @@ def verify(
     measure = _size(size)
     runs = {name: shipped_runs(name, measure) for claim in chosen for name in claim.sweeps}
     swept = sweep(_longest_first(runs), out, engine, workers, scheduler, progress)
-    evidence = read_evidence(swept.store, runs, measure)
+    evidence = read_measurements(swept.store, runs, measure)
     judged = tuple((claim, _judge(claim, runs, evidence)) for claim in chosen)
     made = Verification(
         store=swept.store,
@@ -143,7 +143,7 @@ def _longest_first(runs: Mapping[str, list[RunSpec]]) -> list[RunSpec]:
     return sorted((run for each in runs.values() for run in each), key=lambda run: -run.episodes)
 
 
-def _judge(claim: Claim, runs: Mapping[str, list[RunSpec]], evidence: Evidence) -> Judgement:
+def _judge(claim: Claim, runs: Mapping[str, list[RunSpec]], evidence: Measurements) -> Judgement:
     """What its runs say; nothing where some of them failed."""
     missing = sum(len(runs[name]) - len(evidence[name]) for name in claim.sweeps)
     if missing:

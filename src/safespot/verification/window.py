@@ -6,24 +6,24 @@ import math
 
 import numpy as np
 
-from ..report.words import number
+from ..report.text import number
 from . import pictures
-from .evidence import STANCES, Evidence, Trace, grouped
 from .inference import Interval, at_most, mean, ordered
-from .verdicts import LEVEL, Claim, Figure, Judgement, Outcome, Table, Verdict, table, together
+from .measurements import STANCES, Measurements, Trace, grouped
+from .verdicts import LEVEL, Claim, ClaimTable, Figure, Judgement, Outcome, Verdict, table, together
 
 NEAR = 0.05  # of the true episodic threshold
 COSTS = {"audit_zeta_sum": "summed radii Z", "regret": "regret", "violation": "violation"}
 
 
-def judge(evidence: Evidence) -> Judgement:
+def judge(evidence: Measurements) -> Judgement:
     """The cost of a smaller window against its bound, and the time to notice a change."""
     verdicts, costs = _stationary(evidence["window"])
     moved, times, figure = _after_a_change(evidence["drift"])
     return Judgement((*verdicts, moved), (costs, times), (figure,))
 
 
-def _stationary(traces: tuple[Trace, ...]) -> tuple[list[Verdict], Table]:
+def _stationary(traces: tuple[Trace, ...]) -> tuple[list[Verdict], ClaimTable]:
     groups = grouped(traces, lambda t: (float(t.option("stance")), float(t.option("window"))))
     gammas = sorted({gamma for _, gamma in groups if gamma < 1.0})
     level = LEVEL / max(1, 2 * len(gammas))
@@ -89,7 +89,7 @@ def expected(gamma: float, first: int, change: float) -> float:
     return first / (1.0 - gamma + gamma * NEAR / change) - first
 
 
-def _after_a_change(traces: tuple[Trace, ...]) -> tuple[Verdict, Table, Figure]:
+def _after_a_change(traces: tuple[Trace, ...]) -> tuple[Verdict, ClaimTable, Figure]:
     groups = grouped(traces, lambda t: float(t.option("window")))
     rows, points, samples = [], [], []
     for gamma, theirs in sorted(groups.items()):

@@ -1,0 +1,77 @@
+"""The public names and where they live: what type checkers read, and what `__init__` looks names up in."""
+
+from . import experiments as experiments
+from . import gym as gym
+from . import learners as learners
+from . import problems as problems
+from . import theory as theory
+from .arrays import Episode as Episode
+from .data.empirical import EmpiricalModel as EmpiricalModel
+from .data.empirical import empirical_model as empirical_model
+from .data.logs import Log as Log
+from .data.logs import read_log as read_log
+from .data.logs import warm_start as warm_start
+from .data.logs import write_log as write_log
+from .errors import Infeasible as Infeasible
+from .errors import InUse as InUse
+from .errors import InvalidEpisode as InvalidEpisode
+from .errors import InvalidFile as InvalidFile
+from .errors import InvalidModel as InvalidModel
+from .errors import InvalidOption as InvalidOption
+from .errors import MissingPackage as MissingPackage
+from .errors import SafespotError as SafespotError
+from .errors import SolverError as SolverError
+from .errors import UnknownName as UnknownName
+from .evidence.certificate import Certificate as Certificate
+from .experiments import Store as Store
+from .experiments import sweep as sweep
+from .gym.black_box import BlackBox as BlackBox
+from .gym.black_box import check_env as check_env
+from .gym.black_box import env_interface as env_interface
+from .judging.certify import certify as certify
+from .judging.propose import Proposal as Proposal
+from .judging.propose import propose_policy as propose_policy
+from .judging.trial import certify_by_trial as certify_by_trial
+from .judging.trial import episodes_needed as episodes_needed
+from .learners import DOPE as DOPE
+from .learners import Fixed as Fixed
+from .learners import Learner as Learner
+from .learners import OptCMDP as OptCMDP
+from .learners import OptCMDPBonus as OptCMDPBonus
+from .learners import OptDual as OptDual
+from .learners import OptPessLP as OptPessLP
+from .learners import OptPessPrimalDual as OptPessPrimalDual
+from .learners import OptPrimalDual as OptPrimalDual
+from .learners import RegularizedPrimalDual as RegularizedPrimalDual
+from .learners import Spot as Spot
+from .learners import SpotOptions as SpotOptions
+from .learners import Uniform as Uniform
+from .model.cmdp import CMDP as CMDP
+from .model.oracle import Evaluation as Evaluation
+from .model.oracle import Slater as Slater
+from .model.oracle import Solution as Solution
+from .model.oracle import evaluate as evaluate
+from .model.oracle import slater as slater
+from .model.oracle import solve as solve
+from .model.outcome_tables import Ending as Ending
+from .model.outcome_tables import problem_from_table as problem_from_table
+from .model.problem import Problem as Problem
+from .model.signals import Bernoulli as Bernoulli
+from .model.signals import Beta as Beta
+from .model.signals import Deterministic as Deterministic
+from .model.signals import Drift as Drift
+from .model.signals import Gaussian as Gaussian
+from .model.signals import Signals as Signals
+from .model.simulation import Streams as Streams
+from .model.simulation import play as play
+from .model.simulation import streams as streams
+from .storage.durable import DurableLearner as DurableLearner
+from .storage.durable import open as open
+from .storage.export import export_episodes as export_episodes
+from .training.learn import learn as learn
+from .training.learn_env import learn_env as learn_env
+from .training.run import Run as Run
+
+__all__: list[str]
+__version__: str
+_HOME: dict[str, str]

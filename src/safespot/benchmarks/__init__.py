@@ -1,0 +1,1 @@
+"""Side-by-side measurements; `python -m safespot.benchmarks` runs them all."""

@@ -1,0 +1,111 @@
+"""The extended linear program, spelled out: policies and transitions together, H S A S variables.
+
+The slow way to plan over plausible models, for benchmarks and tests to compare with.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, NamedTuple
+
+import highspy
+import numpy as np
+from scipy import sparse
+
+from safespot.arrays import Float
+from safespot.learners.plausible_models import Models
+
+
+class Optimum(NamedTuple):
+    """What HiGHS says; the value is None where nothing keeps the limits."""
+
+    value: float | None
+    policy: Float  # [H, S, A], zero where it never goes
+    seconds: float  # of processor time in HiGHS alone
+
+
+def extended_program(models: Models, limits: Float, policy: Float | None = None) -> Optimum:
+    """Maximise over x[h,s,a,s'] >= 0, how often s' follows (s,a) at step h, and over the start's mu[s].
+
+    A given `policy` leaves only the transitions to choose.
+    """
+    components, H, pairs = models.payoffs.shape
+    S = models.lower.shape[2]
+    A = pairs // S
+    x = np.arange(H * pairs * S).reshape(H, S, A, S)
+    mu = x.size + np.arange(S)
+    rows: list[tuple[Any, Any, float, float]] = []  # columns, coefficients, lower, upper
+    rows.append((mu, np.ones(S), 1.0, 1.0))
+    mask = models.mask.reshape(H, S, A)
+    lower, upper = (a.reshape(H, S, A, S) for a in (models.lower, models.upper))
+    # A row whose upper ends do not reach one leads nowhere: what goes into it does not come out.
+    nowhere = upper.sum(axis=3) < 0.5
+    for h in range(H):
+        for s in range(S):
+            came = x[h - 1, :, :, s][~nowhere[h - 1]] if h else mu[s : s + 1]
+            flow = np.r_[np.ones(A * S), np.full(len(came), -1.0)]
+            rows.append((np.r_[x[h, s].ravel(), came], flow, 0.0, 0.0))
+            for a in range(A):
+                here = x[h, s, a]
+                if policy is not None:
+                    share = np.full((A, S), -policy[h, s, a])
+                    share[a] += 1.0
+                    rows.append((x[h, s].ravel(), share.ravel(), 0.0, 0.0))
+                if nowhere[h, s, a]:
+                    continue
+                for k in range(S):
+                    for end, low, high in (
+                        (lower[h, s, a, k], 0.0, np.inf),
+                        (upper[h, s, a, k], -np.inf, 0.0),
+                    ):
+                        coefficients = np.full(S, -end)
+                        coefficients[k] += 1.0
+                        rows.append((here, coefficients, low, high))
+    payoffs = np.repeat(models.payoffs[..., None], S, axis=3).reshape(components, -1)
+    rows += [(x.ravel(), payoffs[1 + i], limits[i], np.inf) for i in range(components - 1)]
+    top = np.r_[np.where(np.repeat(mask, S), np.inf, 0.0), models.start_upper]
+    low = np.r_[np.zeros(x.size), models.start_lower]
+    return _solve(np.r_[payoffs[0], np.zeros(S)], rows, low, top, x)
+
+
+def _solve(
+    objective: Float, rows: list[tuple[Any, Any, float, float]], low: Float, top: Float, x: Any
+) -> Optimum:
+    counts = [len(row[0]) for row in rows]
+    matrix = sparse.csr_array(
+        (
+            np.concatenate([row[1] for row in rows]),
+            (np.repeat(np.arange(len(rows)), counts), np.concatenate([row[0] for row in rows])),
+        ),
+        shape=(len(rows), len(objective)),
+    ).tocsc()
+    highs = highspy.Highs()
+    for option, value in (
+        ("output_flag", False),
+        ("threads", 1),
+        ("primal_feasibility_tolerance", 1e-10),
+        ("dual_feasibility_tolerance", 1e-10),
+    ):
+        highs.setOptionValue(option, value)
+    lp = highspy.HighsLp()
+    lp.num_row_, lp.num_col_ = matrix.shape
+    lp.col_cost_, lp.col_lower_, lp.col_upper_ = -objective, low, top
+    lp.row_lower_ = np.array([row[2] for row in rows])
+    lp.row_upper_ = np.array([row[3] for row in rows])
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    lp.a_matrix_.start_, lp.a_matrix_.index_ = matrix.indptr, matrix.indices
+    lp.a_matrix_.value_ = matrix.data
+    began = time.process_time()
+    highs.passModel(lp)
+    highs.run()
+    seconds = time.process_time() - began
+    status = highs.modelStatusToString(highs.getModelStatus())
+    H, S, A, _ = x.shape
+    if status != "Optimal":
+        assert "nfeasible" in status, status
+        return Optimum(None, np.zeros((H, S, A)), seconds)
+    solution = np.array(highs.getSolution().col_value)
+    occupancy = solution[x].sum(axis=3)
+    visits = occupancy.sum(axis=2, keepdims=True)
+    policy = np.divide(occupancy, visits, out=np.zeros_like(occupancy), where=visits > 0.0)
+    return Optimum(-float(highs.getInfo().objective_function_value), policy, seconds)

@@ -1,0 +1,5 @@
+"""``python -m safespot.cli`` is the command ``safespot``."""
+
+from . import main
+
+main()

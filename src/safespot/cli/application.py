@@ -1,0 +1,91 @@
+"""The application that the subcommands join, the words that they share, and the command itself."""
+
+from __future__ import annotations
+
+import os
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .. import __version__
+from ..errors import InvalidFile, InvalidModel, InvalidOption, SafespotError, UnknownName
+
+WRONG_INPUT = (InvalidFile, InvalidModel, InvalidOption, UnknownName)
+
+app = typer.Typer(
+    name="safespot",
+    help="Safe reinforcement learning for finite problems whose safety limits are themselves unknown.",
+    epilog="Begin with: safespot problems",
+    no_args_is_help=True,
+    rich_markup_mode=None,  # plain help is there at once
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Answer with one JSON document.")]
+
+Options = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option", "-o", metavar="NAME=VALUE", help="An option of the problem; may be repeated."
+    ),
+]
+
+Out = Annotated[Path, typer.Option("--out", metavar="STORE", help="The folder of the results.")]
+
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="Processes at once; all processors by default.")
+]
+
+
+class EngineName(StrEnum):
+    """Where runs are done."""
+
+    local = "local"
+    dask = "dask"
+
+
+Engine = Annotated[EngineName, typer.Option(help="This machine's processes, or Dask.")]
+Scheduler = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="Of a Dask scheduler, tcp://…")
+]
+
+
+def main() -> None:
+    """The command: `app`, with errors on one screen and no traceback unless asked for."""
+    try:
+        app()
+    except SafespotError as problem:
+        if debugging():
+            raise
+        print(f"safespot: {problem}", file=sys.stderr)
+        sys.exit(2 if isinstance(problem, WRONG_INPUT) else 1)
+    except BrokenPipeError:  # whoever reads has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+
+
+def debugging() -> bool:
+    """Whether errors come with a traceback."""
+    return bool(os.environ.get("SAFESPOT_DEBUG"))
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"safespot {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    debug: Annotated[bool, typer.Option(help="Show tracebacks of errors.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """What comes before the subcommand."""
+    if debug:
+        os.environ["SAFESPOT_DEBUG"] = "1"

@@ -1,0 +1,67 @@
+"""What a command is given: numbers, options, problems and files, as people write them."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InvalidOption, UnknownName
+
+if TYPE_CHECKING:
+    from ..model.cmdp import CMDP
+
+
+def count(text: str) -> int:
+    """A whole number as people write it: 200k, 1e6, 2.5M, 200_000."""
+    match = re.fullmatch(r"([0-9][0-9_,]*\.?[0-9]*(?:e[0-9]+)?)([kKmM]?)", text.strip())
+    if match:
+        value = float(match[1].replace(",", "").replace("_", ""))
+        value *= {"": 1, "k": 1e3, "m": 1e6}[match[2].lower()]
+        if value.is_integer() and value >= 1:
+            return int(value)
+    raise InvalidOption(f"{text!r} is no number of episodes; write 200k, 1e6 or 200000.")
+
+
+def parse_stance(text: str) -> str | float:
+    """A number, or the name of a stance."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def parse_options(options: Sequence[str] | None) -> dict[str, Any]:
+    """NAME=VALUE pairs; a value is read as TOML, and is a string where it is none."""
+    parsed: dict[str, Any] = {}
+    for text in options or []:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise InvalidOption(f"an option is written NAME=VALUE, got {text!r}.")
+        try:
+            parsed[name.strip()] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            parsed[name.strip()] = value
+    return parsed
+
+
+def read_target(target: str, options: dict[str, Any]) -> CMDP:
+    """The model of a ready problem, of a file, or of a log."""
+    from .. import problems
+    from ..data.logs import WAYS
+    from ..data.model_files import ENDINGS, read_cmdp, read_model
+
+    if target in problems.names():
+        return problems.make(target, **options).cmdp
+    if Path(target).suffix in WAYS:
+        log, model = read_model(target, **options)
+        print(log, model, sep="\n", file=sys.stderr)
+        return model.cmdp
+    if Path(target).suffix in ENDINGS or Path(target).exists():
+        return read_cmdp(target, **options)
+    raise UnknownName(
+        f"{target!r} is neither a ready problem ({', '.join(problems.names())}) nor a file."
+    )

@@ -1,0 +1,167 @@
+"""One's own model from a file: arrays in `.npz` or safetensors, a TOML, or a log of episodes.
+
+The names in a file of arrays are the arguments of `CMDP`: transitions, rewards, constraints, thresholds, and start,
+senses, actions, reward_range, constraint_ranges and horizon where they are needed. What `CMDP.save` wrote is read
+too. A log (`.csv`, `.parquet`) becomes its empirical model, with the options of `read_log` and `empirical_model`.
+Nothing in a file is ever executed.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+import json
+import tomllib
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+from numpy.typing import NDArray
+from safetensors.numpy import load_file
+
+from ..errors import InvalidFile, InvalidOption
+from ..model.cmdp import CMDP
+from ..model.outcome_tables import Ending
+from .empirical import EmpiricalModel, empirical_model
+from .logs import WAYS, Log, read_log
+
+NEEDED = ("transitions", "rewards", "constraints", "thresholds")
+TEXTS = ("senses",)
+COUNTS = ("horizon",)
+STEPS = 10**6  # of an episode, at most: one wild number in a file must not ask for all memory
+# What reading a file that is none can raise; a RecursionError is a RuntimeError.
+UNREADABLE = (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
+
+
+def read_cmdp(path: str | Path, **options: Any) -> CMDP:
+    """The CMDP in a file, by the ending of its name; a log has the options of `read_model`."""
+    path = Path(path)
+    if path.suffix not in ENDINGS:
+        raise InvalidFile(f"{path}: expected a name that ends in {', '.join(ENDINGS)}.")
+    if not path.is_file():
+        raise InvalidFile(f"there is no file {path}.")
+    if path.suffix in WAYS:
+        return read_model(path, **options)[1].cmdp
+    if options:
+        raise InvalidOption(f"a model says everything itself; only logs take {', '.join(options)}.")
+    if path.suffix == ".safetensors" and _is_ours(path):
+        return CMDP.load(path)
+    try:
+        content = READERS[path.suffix](path)
+    except (*UNREADABLE, safetensors.SafetensorError) as problem:
+        raise InvalidFile(f"cannot read {path}: {problem}.") from None
+    return CMDP(**_arguments(content, path))
+
+
+def read_model(path: str | Path, **options: Any) -> tuple[Log, EmpiricalModel]:
+    """A log and its empirical model; the options are those of `read_log` and `empirical_model`.
+
+    Options may come from TOML: an ending is then a table of its reward and its constraints, and several are a
+    table of such tables by state.
+    """
+    reading, counting = (
+        list(inspect.signature(f).parameters)[1:] for f in (read_log, empirical_model)
+    )
+    unknown = [name for name in options if name not in (*reading, *counting)]
+    if unknown:
+        takes = ", ".join([*reading, *counting])
+        raise InvalidOption(f"a log has no option {unknown[0]!r}. It takes: {takes}.")
+    given = {name: options[name] for name in reading if name in options}
+    if isinstance(given.get("endings"), dict):
+        given["endings"] = _endings(given["endings"])
+    log = read_log(path, **given)
+    return log, empirical_model(log, **{k: options[k] for k in counting if k in options})
+
+
+def _endings(table: Mapping[str, Any]) -> Ending | dict[int, Ending]:
+    try:
+        if set(table) == {"reward", "constraints"}:
+            return Ending(**table)
+        return {int(state): Ending(**each) for state, each in table.items()}
+    except (TypeError, ValueError):
+        raise InvalidOption(
+            "endings are written { reward = 0, constraints = [0] }, or by state, "
+            f"{{ 5 = {{ reward = 0, constraints = [1] }} }}; got {table!r}."
+        ) from None
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        with safetensors.safe_open(path, "numpy") as file:
+            return "safespot" in (file.metadata() or {})
+    except (OSError, safetensors.SafetensorError) as problem:
+        raise InvalidFile(f"cannot read {path}: {problem}.") from None
+
+
+def _npz(path: Path) -> Mapping[str, Any]:
+    # In memory, where asking for more than there is gives what there is: on disk it would make room first.
+    with zipfile.ZipFile(io.BytesIO(path.read_bytes())) as archive:
+        for entry in archive.infolist():
+            if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise ValueError("a compression that NumPy does not write")
+        return {name.removesuffix(".npy"): _npy(archive.read(name)) for name in archive.namelist()}
+
+
+def _npy(data: bytes) -> NDArray:
+    """An array of an archive. NumPy itself would make room for it on the word of its header alone."""
+    file = io.BytesIO(data)
+    heads = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    version = np.lib.format.read_magic(file)
+    if version not in heads:
+        raise ValueError(f"an array of format {version}")
+    shape, columns_first, dtype = heads[version](file)
+    if dtype.hasobject:
+        raise ValueError("objects, which would have to be unpickled")
+    array: NDArray = np.frombuffer(data, dtype, offset=file.tell())
+    return array.reshape(shape, order="F" if columns_first else "C")
+
+
+def _safetensors(path: Path) -> Mapping[str, Any]:
+    with safetensors.safe_open(path, "numpy") as file:
+        texts = {k: v for k, v in (file.metadata() or {}).items() if k in TEXTS}
+    return {**load_file(path), **{k: json.loads(v) for k, v in texts.items()}}
+
+
+def _toml(path: Path) -> Mapping[str, Any]:
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+READERS = {".npz": _npz, ".safetensors": _safetensors, ".toml": _toml}  # by the ending
+ENDINGS = (*READERS, *WAYS)
+
+
+def _arguments(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """The arguments of `CMDP`: no other names, and no array where a single thing is meant."""
+    takes = list(inspect.signature(CMDP).parameters)
+    unknown = [name for name in content if name not in takes]
+    missing = [name for name in NEEDED if name not in content]
+    if unknown or missing:
+        raise InvalidFile(
+            f"{path} describes no CMDP: "
+            + "; ".join(
+                [f"there is no such name as {name!r}" for name in unknown]
+                + [f"{name!r} is missing" for name in missing]
+            )
+            + f". It takes {', '.join(takes)}."
+        )
+    arguments = dict(content)
+    for name, value in content.items():
+        if not isinstance(value, np.ndarray):
+            continue
+        if name in TEXTS:
+            arguments[name] = value.tolist()
+        elif name in COUNTS or (name == "start" and value.ndim == 0):
+            if value.size != 1:
+                raise InvalidFile(f"{path}: {name} is one number, not {value.size}.")
+            arguments[name] = value.item()
+    horizon = arguments.get("horizon", 1)
+    if isinstance(horizon, int) and horizon > STEPS:
+        raise InvalidFile(f"{path}: an episode has at most {STEPS:,} steps, horizon is {horizon}.")
+    return arguments

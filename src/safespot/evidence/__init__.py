@@ -1,0 +1,1 @@
+"""What is proven about policies without knowing the truth: the learner's interface and the certificate record."""

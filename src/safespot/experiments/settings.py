@@ -1,0 +1,121 @@
+"""What the runs of a sweep share: the problem, and what its truth says of it."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .. import learners, problems
+from ..data.model_files import read_cmdp
+from ..errors import InvalidFile
+from ..learners import Learner
+from ..model.oracle import Slater, Solution, slater, solve
+from ..model.problem import Problem
+from ..model.signals import Bernoulli, Beta, Deterministic, Drift, Gaussian, Law
+from ..training.lemma_audit import Yardstick, make_yardstick
+from ..training.metrics import Optima
+from .spec import FILE, LawSpec, RunSpec, SignalsSpec, file_checksum
+
+SETTINGS = 16  # problems that a worker remembers
+
+
+def make_learner(run: RunSpec) -> Learner:
+    """The learner of a run; some of its options may be taken from the truth."""
+    setting = read_setting(run.setting)
+    given = run.learner_options
+    options = {name: from_truth(setting, name, value) for name, value in given.items()}
+    planned = None if run.anytime else run.episodes
+    return learners.make(run.learner, setting.problem.interface, episodes=planned, **options)
+
+
+def needs(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a learner with what it cannot do without taken from the truth, where it is not given."""
+    takes = learners.options(name)
+    words = {"policy": "optimal", "baseline": "slater"}
+    if "rho" not in given and "slack" not in given:
+        words["rho" if "rho" in takes else "slack"] = "slater"
+    return {option: word for option, word in words.items() if option in takes} | dict(given)
+
+
+def from_truth(setting: Setting, name: str, value: Any) -> Any:
+    """The value of an option: as it stands, or what the word for it says of the problem."""
+    match name, value:
+        case "rho", "inf":
+            return math.inf
+        case "rho", "slater":
+            return setting.slater.rho
+        case "slack", "slater":
+            return setting.slater.margins
+        case (("policy" | "baseline"), "slater"):
+            return setting.slater.policy
+        case (("policy" | "baseline"), "optimal"):
+            return setting.solution.policy
+        case "thresholds", "known":
+            return setting.problem.cmdp.thresholds
+    return value
+
+
+@dataclass
+class Setting:
+    """A problem, and what is known of it once it is asked for."""
+
+    problem: Problem
+
+    @functools.cached_property
+    def optima(self) -> Optima:
+        """The optimum of every episode."""
+        return Optima(self.problem)
+
+    @functools.cached_property
+    def yardstick(self) -> Yardstick:
+        """What audits compare with."""
+        return make_yardstick(self.problem.cmdp)
+
+    @functools.cached_property
+    def slater(self) -> Slater:
+        """The safest policy, its margins, and the bound of the multipliers that it gives (D4)."""
+        return slater(self.problem.cmdp)
+
+    @functools.cached_property
+    def solution(self) -> Solution:
+        """The constrained optimum."""
+        return solve(self.problem.cmdp)
+
+
+@functools.lru_cache(SETTINGS)
+def read_setting(setting: str) -> Setting:
+    """The problem of some runs, made once in a process."""
+    content = json.loads(setting)
+    problem = make_problem(content["problem"], content["problem_options"])
+    given = SignalsSpec.model_validate(content["signals"])
+    laws = {
+        name: _law(law)
+        for name in ("rewards", "constraints", "thresholds")
+        if (law := getattr(given, name)) is not None
+    }
+    drift = problem.signals.drift
+    if given.drift is not None:
+        drift = Drift(given.drift.thresholds, given.drift.first, given.drift.last)
+    return Setting(Problem(problem.cmdp, replace(problem.signals, drift=drift, **laws)))
+
+
+def make_problem(name: str, options: dict[str, Any]) -> Problem:
+    """A ready problem, or the one in a file, which must be the file that was named."""
+    if name != FILE:
+        return problems.make(name, **options)
+    others = {k: v for k, v in options.items() if k not in ("path", "checksum")}
+    if file_checksum(options["path"]) != options["checksum"]:
+        raise InvalidFile(f"{options['path']} has changed; these runs are of another content.")
+    return Problem(read_cmdp(options["path"], **others))
+
+
+def _law(given: LawSpec) -> Law:
+    if given.law == "beta":
+        return Beta() if given.concentration is None else Beta(given.concentration)
+    if given.law == "gaussian":
+        return Gaussian() if given.sd is None else Gaussian(given.sd)
+    return Bernoulli() if given.law == "bernoulli" else Deterministic()

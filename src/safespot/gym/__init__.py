@@ -1,0 +1,37 @@
+"""Gymnasium both ways: a problem as an environment, and any environment as a black box or as a table.
+
+Importing this package registers every ready problem, ``gymnasium.make("safespot/machine-v0", budget=2)``, and the
+patients of `dosing` as ``safespot/Clinic-v0``. Gymnasium 1 looks for no plugins, but
+``gymnasium.make("safespot.gym:safespot/machine-v0")`` imports this package by itself.
+"""
+
+from __future__ import annotations
+
+import gymnasium
+
+from .. import problems
+from ..model.outcome_tables import Ending, TableOutcome, problem_from_table
+from .black_box import BlackBox, Step, check_env, env_interface
+from .clinic import Clinic
+from .discretizers import Discretizer, make_discretizer, warm_up
+from .problem_env import ProblemEnv, play_vector
+
+__all__ = [
+    "BlackBox",
+    "Clinic",
+    "Discretizer",
+    "Ending",
+    "ProblemEnv",
+    "Step",
+    "TableOutcome",
+    "check_env",
+    "env_interface",
+    "make_discretizer",
+    "play_vector",
+    "problem_from_table",
+    "warm_up",
+]
+
+for _name in problems.names():
+    gymnasium.register(f"safespot/{_name}-v0", "safespot.gym:ProblemEnv", kwargs={"problem": _name})
+gymnasium.register("safespot/Clinic-v0", "safespot.gym:Clinic")

@@ -1,0 +1,446 @@
+"""Any Gymnasium environment as a black box: finite states, H steps, declared signals, no table at all.
+
+An environment shows observations, rewards and an `info`. A learner needs states, and in every one of H steps a
+reward, m constraint signals and m threshold signals within declared ranges. `BlackBox` holds the declarations
+that lead from the one to the other, plays a policy, and returns an `Episode`:
+
+- states: a discretiser of the observations;
+- constraints and thresholds: a key of `info`, a function of the step, or by default what the environment shows:
+  ``info["constraint"]``, ``info["cost"]`` or, where `step` returns six elements (observation, reward, cost, …),
+  the third;
+- endings: what the steps after an early end pay and count (deviation D7). Nobody but the user can know: a death
+  that stops the costs would look safe. Padded steps carry no threshold sample.
+
+Rewards and constraints outside their declared range are an error, since a learner's guarantees hold within it; with
+`clip` they are cut off instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from operator import index
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import ArrayLike, NDArray
+
+from ..arrays import Episode, Float, Int, Policy, as_count, as_floats, first
+from ..errors import InvalidEpisode, InvalidOption, SafespotError
+from ..model.outcome_tables import Ending, absorbing_states, mask_with_endings
+from ..model.problem import Problem
+from ..model.simulation import streams
+from ..model.transitions import pick
+from ..units import ROUNDING, make_units, within
+from .discretizers import Discretizer, make_discretizer
+
+
+class Step(NamedTuple):
+    """One step as the environment shows it: what functions for rewards and signals are given."""
+
+    state: Any  # the observation
+    action: Any
+    next_state: Any
+    reward: float
+    ended: bool  # terminated, not truncated
+    info: Mapping[str, Any]
+    truncated: bool = False
+    cost: Any = None  # the third of six elements, where there are six
+
+
+class Shown(NamedTuple):
+    """An episode as an environment shows it: rewards, m constraints and m thresholds (NaN: no sample), a row each."""
+
+    states: Int  # [H+1]
+    actions: Int  # [H]
+    signals: Float  # [1+2m, H]
+    steps: int  # that were played; the rest is padded
+
+
+SIGNALS = ("rewards", "constraints", "thresholds")
+
+Found = Callable[[Step], Any]
+Source = str | Found | None
+
+
+class BlackBox:
+    """An environment and the declarations that a learner needs; `interface` is what a learner is made of.
+
+    Args:
+        env: any Gymnasium environment with a Discrete action space, or one whose `step` returns six elements.
+        horizon: H. The environment is reset after H steps; its own time limit must not be shorter.
+        states: a `Discretiser`, or the `bins` of `discretiser`; None where observations are Discrete.
+        rewards: a function of a `Step`; None takes the environment's.
+        constraints: a key of `info`, a function of a `Step` that returns a number or ``[m]``, or None: see above.
+        thresholds: likewise; None takes ``info["threshold"]``, and no sample where there is none.
+        endings: one `Ending` for all, or a dict of them by state, or by what `ending_of` returns.
+        ending_of: a function of the `Step` that ended the episode; None takes the number of the state it ended in.
+        start: the state in which every episode starts; None learns the distribution.
+        action_mask: ``[S,A]`` or ``[H,S,A]`` over the states of the discretiser.
+        senses: ``">="``, ``"<="``, or one per constraint; None is ``"<="`` for costs.
+        reward_range: (low, high) of one reward.
+        constraint_ranges: (low, high) of one step of each constraint; one pair serves all.
+        clip: cut off what lies outside its range.
+
+    A `ProblemEnv` declares all of this itself. The constructor plays one step, to see how many signals there are.
+
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        *,
+        horizon: int | None = None,
+        states: Any = None,
+        rewards: Callable[[Step], float] | None = None,
+        constraints: Source = None,
+        thresholds: Source = None,
+        endings: Ending | Mapping[Any, Ending] | None = None,
+        ending_of: Callable[[Step], Hashable] | None = None,
+        start: int | None = None,
+        action_mask: ArrayLike | None = None,
+        senses: str | Sequence[str] | None = None,
+        reward_range: Sequence[float] = (0, 1),
+        constraint_ranges: Sequence[float] | Sequence[Sequence[float]] | None = None,
+        clip: bool = False,
+    ) -> None:
+        actions = getattr(env, "action_space", None)
+        if actions is None:
+            raise InvalidOption(
+                f"a Gymnasium environment is needed, got {env!r}; gymnasium.make makes one of a name."
+            )
+        if not isinstance(actions, spaces.Discrete):
+            raise InvalidOption(
+                f"an environment with a Discrete action space is needed, not {actions}; wrap it so that its "
+                "actions are finite."
+            )
+        given = isinstance(states, Discretizer)
+        seen = _checked(states) if given else make_discretizer(env.observation_space, states)
+        absorbing, self._home = absorbing_states(endings, seen.states, error=InvalidOption)
+        self.env = env
+        self._states, self._state = seen
+        self._first_action = int(actions.start)
+        self._rewards, self._ending_of, self._clip = rewards, ending_of, clip
+        self._constraints, self._thresholds, m, costs = self._probe(constraints, thresholds)
+        paddings = [ending.payoffs(m, error=InvalidOption) for ending in absorbing]
+        problem = getattr(env.unwrapped, "problem", None)
+        if isinstance(problem, Problem):
+            self.interface = problem.interface
+        elif horizon is None:
+            raise InvalidOption("say how many steps an episode has: horizon=.")
+        else:
+            senses = ("<=" if costs else ">=") if senses is None else senses
+            terms = make_units(m, senses, reward_range, constraint_ranges, error=InvalidOption)
+            A = int(actions.n)
+            self.interface = {
+                "states": seen.states + len(absorbing),
+                "actions": A,
+                "horizon": as_count("horizon", horizon, least=1, error=InvalidOption),
+                "constraints": m,
+                "start": start,
+                "action_mask": mask_with_endings(action_mask, seen.states, A, len(absorbing)),
+                "senses": terms.senses,
+                "ranges": terms.ranges,
+            }
+        ranges = self.interface["ranges"]
+        bounds = np.array([ranges["reward"], *ranges["constraints"] * 2])
+        self._bounds = low, high = bounds.T.copy()  # [1+2m] each
+        self._tolerated = low - ROUNDING * (high - low), high + ROUNDING * (high - low)
+        self._padded = []  # [1+2m, H] of each ending: what its steps show
+        for padding in paddings:
+            shown = np.append(padding, np.full(m, np.nan))[:, None]
+            if not (clip or within(shown[: 1 + m], 1, *self._tolerated)):
+                raise InvalidOption(
+                    f"an ending pays and counts {padding.tolist()} a step, and its declared ranges are "
+                    f"{bounds[: 1 + m].tolist()}."
+                )
+            self._padded.append(np.repeat(shown, self.interface["horizon"], axis=1))
+
+    def play(self, policy: Policy, luck: Float, seed: int | None = None) -> Episode:
+        """Play an episode of `policy` ``[H,S,A]``; its actions are drawn with the uniform numbers `luck` ``[H]``.
+
+        Whatever goes wrong is an `InvalidEpisode` that names the step and what the environment was asked for; an
+        error of the environment's own is its cause.
+        """
+        m = self.interface["constraints"]
+        states, actions, signals, steps = self.show(policy, luck, seed)
+        if self._clip:
+            low, high = (bound[: 1 + m, None] for bound in self._bounds)
+            signals[: 1 + m] = signals[: 1 + m].clip(low, high)
+        if not within(signals, steps, *self._tolerated):
+            self._complain(signals[:, :steps])
+        constraints, thresholds = signals[1 : 1 + m].T, signals[1 + m :].T
+        if m > 1:  # a single column lies in order already
+            constraints, thresholds = constraints.copy(), thresholds.copy()
+        return Episode.trusted(states, actions, signals[0], constraints, thresholds)
+
+    def _complain(self, signals: Float) -> None:
+        """Raise if a signal lies outside its range, unless it belongs to a threshold sample that is missing."""
+        m, (low, high) = self.interface["constraints"], self._bounds
+        least, most = (bound[:, None] for bound in self._tolerated)
+        fine = (signals >= least) & (signals <= most)
+        fine[1 + m :] |= np.isnan(signals[1 + m :]).all(axis=0)
+        if not fine.all():
+            h, c = first(~fine.T)
+            names = ["rewards", *(f"{key}[{i}]" for key in SIGNALS[1:] for i in range(m))]
+            raise _at(
+                h,
+                names[c],
+                f"{signals[c, h]} lies outside its declared range, {low[c]:g} to {high[c]:g}. Declare the range "
+                "that it has, or have it cut off with clip=True.",
+            )
+
+    def show(self, policy: Policy, luck: Float, seed: int | None) -> Shown:
+        """An episode as it is shown, padded, but not yet held against the declared ranges."""
+        H, m = self.interface["horizon"], self.interface["constraints"]
+        states, actions, *found = self._walk(policy, luck.tolist(), seed)
+        n, s = len(actions), states[-1]
+        signals = _signals(found, n, m)
+        if n < H:
+            signals, played = self._padded[s - self._states].copy(), signals
+            signals[:, :n] = played
+        rest = H - n
+        return Shown(np.array(states + [s] * rest), np.array(actions + [0] * rest), signals, n)
+
+    def _walk(self, policy: Policy, luck: list[float], seed: int | None) -> tuple[list[Any], ...]:
+        """Walk with the environment: states, actions, rewards, constraints, thresholds."""
+        states, actions, rewards, constraints, thresholds = [], [], [], [], []
+        h, asked = 0, "reset"  # for what goes wrong
+        try:
+            observation, _ = self.env.reset(seed=seed)
+            asked = "state"
+            s = self._state(observation)
+            states.append(s)
+            for h, u in enumerate(luck):
+                asked = "step"
+                a = pick(policy[h, s], u)
+                step = self._take(observation, a)
+                actions.append(a)
+                observation = step.next_state
+                asked = "rewards"
+                rewards.append(step.reward if self._rewards is None else self._rewards(step))
+                asked = "constraints"
+                constraints.append(self._constraints(step))
+                asked = "thresholds"
+                thresholds.append(self._thresholds(step))
+                asked = "state"
+                home = self._ending(step, early=h + 1 < len(luck)) if step.ended else None
+                s = self._state(observation) if home is None else home
+                states.append(s)
+                if home is not None:
+                    break
+                if step.truncated and h + 1 < len(luck):
+                    raise InvalidEpisode(
+                        f"the environment's time limit cut an episode off after {h + 1} of {len(luck)} steps. No "
+                        "state explains that, so it is no ending that could be declared: take a shorter horizon, "
+                        "or raise the limit with gymnasium.make(…, max_episode_steps=…)."
+                    )
+        except InvalidEpisode as problem:
+            raise _at(h, asked, str(problem)) from problem.__cause__
+        except Exception as problem:
+            raise _at(h, asked, f"{type(problem).__name__} was raised: {problem}") from problem
+        return states, actions, rewards, constraints, thresholds
+
+    def _take(self, observation: Any, a: int) -> Step:
+        """Step the environment."""
+        answer = self.env.step(a + self._first_action)
+        if len(answer) == 5:
+            after, reward, ended, truncated, info = answer
+            return Step(observation, a, after, reward, ended, info, truncated)
+        if len(answer) == 6:
+            after, reward, cost, ended, truncated, info = answer
+            return Step(observation, a, after, reward, ended, info, truncated, cost)
+        raise InvalidEpisode(
+            f"the environment's step returned {len(answer)} elements; expected five, as Gymnasium's do, "
+            "or six with the cost in third place."
+        )
+
+    def _ending(self, step: Step, *, early: bool) -> int | None:
+        """The absorbing state in which an ended episode goes on."""
+        key = self._state(step.next_state) if self._ending_of is None else self._ending_of(step)
+        home = self._home(key)
+        if home is None and early:
+            raise InvalidEpisode(
+                f"an episode ended early, with {key!r}, and no ending is declared for it. Every episode has "
+                f"{self.interface['horizon']} steps here, so say what each of the remaining ones pays and counts, "
+                "endings=Ending(reward=…, constraints=…), or by what it ended with, endings={…: Ending(…)}. "
+                "It cannot be guessed: if costs just stop, death looks safe."
+            )
+        return home
+
+    def _probe(self, constraints: Source, thresholds: Source) -> tuple[Found, Found, int, bool]:
+        """Where the signals are, how many, and whether they are costs, from one step of the environment."""
+        with _playable("cannot be taken"):
+            observation, _ = self.env.reset(seed=0)
+            step = self._take(observation, 0)
+        named = next((key for key in ("constraint", "cost") if key in step.info), None)
+        source = named if constraints is None else constraints
+        if source is None and step.cost is None:
+            raise InvalidOption(
+                "the environment shows nothing to be limited: info has neither 'constraint' nor 'cost' "
+                f"(it has {sorted(step.info)}), and step returns no sixth element. Give constraints=, a key "
+                "or a function of a Step."
+            )
+        found = _finder(source)
+        if thresholds is None:
+            samples: Found = lambda step: step.info.get("threshold")  # noqa: E731
+        else:
+            samples = _finder(thresholds)
+        with _playable("shows no signals"):
+            seen = found(step)
+            self.shows_thresholds = samples(step) is not None
+        shown = as_floats("constraints", seen, error=InvalidOption)
+        if shown.ndim > 1 or shown.size == 0:
+            raise InvalidOption(
+                f"constraints must be a number or [m] numbers, got {shown.tolist()}."
+            )
+        return found, samples, shown.size, source in (None, "cost")
+
+
+@contextlib.contextmanager
+def _playable(what: str) -> Iterator[None]:
+    """An environment that fails at its very first step is a wrong declaration."""
+    try:
+        yield
+    except Exception as problem:
+        raise InvalidOption(
+            f"the environment's first step {what}: {type(problem).__name__}: {problem}"
+        ) from problem
+
+
+def _at(step: int, asked: str, words: str) -> InvalidEpisode:
+    """What went wrong, and where."""
+    return InvalidEpisode(f"step {step}, {asked}: {words}")
+
+
+def _signals(found: Sequence[Any], n: int, m: int) -> Float:
+    """What n steps showed of rewards, constraints and thresholds, ``[1+2m, n]``; None is NaN."""
+    try:
+        rewards, *others = found
+        if m > 1:
+            others = [row for values in others for row in zip(*values, strict=True)]
+        return _numbers([rewards, *others], (1 + 2 * m, n)).astype(np.float64, copy=False)
+    except (TypeError, ValueError):  # another form, or samples are missing, or something is wrong
+        parts = zip(SIGNALS, found, (1, m, m), strict=True)
+        return np.hstack([_one_by_one(*part) for part in parts]).T.copy()
+
+
+def _one_by_one(key: str, values: list[Any], size: int) -> Float:
+    """The signals of one kind that the steps showed, ``[n, size]``."""
+    out = np.full((len(values), size), np.nan)
+    for h, value in enumerate(values):
+        if value is not None:
+            try:
+                out[h] = _numbers(value, (size,))
+            except (TypeError, ValueError):
+                raise _at(h, key, f"{size} number(s) are needed, got {value!r}.") from None
+    return out
+
+
+def _numbers(value: Any, shape: tuple[int, ...]) -> NDArray:
+    """Real numbers of that shape; texts and complex numbers are a TypeError."""
+    numbers = np.asarray(value)
+    if numbers.dtype.kind not in "biuf":
+        raise TypeError
+    return numbers.reshape(shape)
+
+
+def _checked(given: Discretizer) -> Discretizer:
+    """A user's discretiser, whose numbers are looked at."""
+
+    def number(observation: Any) -> int:
+        s = index(given.number(observation))
+        if not 0 <= s < given.states:
+            raise InvalidEpisode(
+                f"the discretiser made state {s} of the observation {observation!r}; states are 0 to "
+                f"{given.states - 1}."
+            )
+        return s
+
+    return Discretizer(given.states, number)
+
+
+def _finder(source: Source) -> Found:
+    if source is None:
+        return lambda step: step.cost
+    if callable(source):
+        return source
+
+    def look(step: Step) -> Any:
+        try:
+            return step.info[source]
+        except KeyError:
+            raise InvalidEpisode(f"info has no {source!r}; it has {sorted(step.info)}.") from None
+
+    return look
+
+
+def env_interface(env: Any, **declarations: Any) -> dict[str, Any]:
+    """What ``problem.interface`` is, for an environment: the arguments of a learner.
+
+    `env` is a `BlackBox`, or an environment with the declarations of one.
+    """
+    return as_box(env, declarations).interface
+
+
+def as_box(env: Any, declarations: Mapping[str, Any]) -> BlackBox:
+    """A `BlackBox` as it is, or one made of an environment and its declarations."""
+    if not isinstance(env, BlackBox):
+        return BlackBox(env, **declarations)
+    if declarations:
+        raise InvalidOption(f"a BlackBox has its declarations already, got {sorted(declarations)}.")
+    return env
+
+
+def check_env(env: Any, episodes: int = 20, seed: int = 0, **declarations: Any) -> list[str]:
+    """Play some episodes at random and say in plain words what is missing or odd; nothing: an empty list."""
+    try:
+        box = as_box(env, declarations)
+    except SafespotError as problem:
+        return [str(problem)]
+    f = box.interface
+    shape = f["horizon"], f["states"], f["actions"]
+    mask = np.broadcast_to(True if f["action_mask"] is None else f["action_mask"], shape)
+    policy = mask / mask.sum(axis=2, keepdims=True)
+    rng = streams(seed).actions
+    findings: dict[str, str] = {}  # the first place of each
+    played = []
+    for t in range(as_count("episodes", episodes, least=1, error=InvalidOption)):
+        try:
+            played.append(box.show(policy, rng.random(shape[0]), seed if t == 0 else None))
+        except InvalidEpisode as problem:
+            findings.setdefault(str(problem).partition(": ")[2], str(problem))
+    sentences = list(findings.values())
+    if not box.shows_thresholds:
+        sentences.append(
+            "no thresholds are shown (info has no 'threshold'): they cannot be learned. Give thresholds=, or a "
+            "learner that knows them."
+        )
+    return sentences + _odd(played, f) if played else sentences
+
+
+def _odd(played: list[Shown], f: Mapping[str, Any]) -> list[str]:
+    """What is odd about whole episodes."""
+    sentences = []
+    m, ranges = f["constraints"], f["ranges"]
+    signals = np.hstack([shown.signals for shown in played])
+    names = ["rewards", *(f"{key} of constraint {i}" for key in SIGNALS[1:] for i in range(m))]
+    bounds = [ranges["reward"], *ranges["constraints"] * 2]
+    for name, values, (low, high) in zip(names, signals, bounds, strict=True):
+        samples = values[~np.isnan(values)]
+        if samples.size < values.size and not name.startswith("thresholds"):
+            sentences.append(f"{name} were NaN in {values.size - samples.size} steps.")
+        if samples.size == 0:
+            continue
+        least, most = float(samples.min()), float(samples.max())
+        if least < low or most > high:
+            sentences.append(
+                f"{name} were seen from {least:g} to {most:g}; their declared range is {low:g} to {high:g}. "
+                "Declare a range that holds them, or clip=True."
+            )
+        elif least == most and not name.startswith("thresholds"):
+            sentences.append(f"{name} were always {least:g}: there is nothing to learn from them.")
+    if f["start"] is not None and any(shown.states[0] != f["start"] for shown in played):
+        sentences.append(f"an episode did not start in state {f['start']}; leave start=None.")
+    return sentences

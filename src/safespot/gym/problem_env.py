@@ -1,0 +1,206 @@
+"""A `Problem` as a Gymnasium environment.
+
+`ProblemEnv` is the CMDP step by step. Besides state and reward, every step's `info` holds what a learner may
+see, in the user's own senses and units:
+
+- ``constraint``: the constraint signals, floats ``[m]``. Where every sense is ``<=`` the key is ``cost``
+  instead. Where senses are mixed all of them stand under ``constraint``, in their order; `problem.cmdp.senses`
+  tells them apart.
+- ``threshold``: the threshold signals, floats ``[m]``.
+- ``action``: the action that was taken.
+- ``action_mask``: what is admissible next, int8 ``[A]``, as ``env.action_space.sample(mask)`` takes it. A reset
+  shows it too.
+
+An episode is *terminated* at its H-th step, and never truncated. Truncation says that the world would have gone
+on, so that a learner bootstraps from the last state; where a horizon belongs to the problem nothing comes after
+it. Absorbing states (deviation D7) are states like others: the episode goes on in them to H.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+from numpy.typing import ArrayLike, NDArray
+
+from .. import problems
+from ..arrays import Episode, as_count
+from ..errors import InvalidOption
+from ..model.problem import Problem
+from ..model.simulation import Streams, as_laws, draw_noise, empty_noise, step_kernel, streams
+from ..model.transitions import pick
+
+
+class ProblemEnv(gymnasium.Env[Any, Any]):
+    """A problem as a Gymnasium environment with discrete spaces.
+
+    Args:
+        problem: a `Problem`, or the name of a ready one.
+        render_mode: "ansi" renders a line of text.
+        options: of the ready problem.
+
+    After ``reset(seed=k)`` the episodes are those of `play` with ``streams(k)``, as long as the same actions
+    are taken; a drift counts its episodes from there.
+
+    Gymnasium's spaces know no masks and its tools sample from whole spaces. So an inadmissible action is no
+    error: the lowest admissible one is taken in its place, and ``info["action"]`` says so.
+
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012
+
+    def __init__(
+        self, problem: Problem | str, render_mode: str | None = None, **options: Any
+    ) -> None:
+        given = {"problem": problem, **options}
+        if isinstance(problem, str):
+            problem = problems.make(problem, **options)
+        elif options or not isinstance(problem, Problem):
+            raise InvalidOption(
+                "ProblemEnv takes a Problem, or the name of a ready one and its options; got "
+                + ", ".join(f"{name}={value!r}" for name, value in given.items())
+                + "."
+            )
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise InvalidOption(f"render_mode must be None or 'ansi', got {render_mode!r}.")
+        cmdp = problem.cmdp
+        H, S, A, m = cmdp.H, cmdp.S, cmdp.A, cmdp.m
+        self.problem = problem
+        self.render_mode = render_mode
+        self.observation_space = gymnasium.spaces.Discrete(S)
+        self.action_space = gymnasium.spaces.Discrete(A)
+        # How to make it again; `gymnasium.make` puts its own in place of it.
+        given["render_mode"] = render_mode
+        self.spec = EnvSpec("safespot/problem-v0", "safespot.gym:ProblemEnv", kwargs=given)
+        self._key = _signals_key(problem)
+        self._mask = np.broadcast_to(cmdp.model.mask.reshape(-1, S, A), (H, S, A))
+        self._laws = as_laws(problem.signals)
+        self._luck = empty_noise(problem, 1)
+        self._signals = np.zeros(H), np.zeros((H, m)), np.zeros((H, m))  # of the episode, inside
+        self._streams: Streams | None = None
+        self._episode = 0
+        self._step = H  # no episode is under way
+        self._state = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[int, dict[str, Any]]:
+        """Begin the next episode; with a seed, the first episode of that luck."""
+        super().reset(seed=seed)
+        if seed is not None or self._streams is None:
+            self._streams = streams(int(self.np_random.integers(2**63)) if seed is None else seed)
+            self._episode = 0
+        self._episode += 1
+        draw_noise(self.problem, self._streams, 1, self._luck)
+        self._alpha = self.problem.alpha(self._episode)
+        self._state = int(pick(self.problem.cmdp.model.start, self._luck.start[0]))
+        self._step = 0
+        return self._state, {"action_mask": self._action_mask()}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        """Take an action."""
+        cmdp, h = self.problem.cmdp, self._step
+        if h == cmdp.H:
+            raise InvalidOption("no episode is under way: call reset().")
+        action = as_count("action", action, least=0, error=InvalidOption)
+        if action >= cmdp.A:
+            raise InvalidOption(f"action {action}; actions are 0 to {cmdp.A - 1}.")
+        admissible = self._mask[h, self._state]
+        if not admissible[action]:
+            action = int(admissible.argmax())
+        row = self._state * cmdp.A + action
+        self._state = int(
+            step_kernel(cmdp.model, self._alpha, self._laws, self._luck, 0, h, row, *self._signals)
+        )
+        self._step = h + 1
+        reward, constraints, thresholds = self._shown(h)
+        info = {
+            self._key: constraints,
+            "threshold": thresholds,
+            "action": action,
+            "action_mask": self._action_mask(),
+        }
+        return self._state, reward, self._step == cmdp.H, False, info
+
+    def render(self) -> str | None:
+        """Where the episode stands and what the last step showed, in a line."""
+        if self.render_mode is None:
+            return None
+        line = f"step {self._step} of {self.problem.cmdp.H}: state {self._state}"
+        if self._step == 0:
+            return line
+        reward, constraints, thresholds = self._shown(self._step - 1)
+        return (
+            f"{line}, reward {reward:g}, {self._key} {constraints.tolist()}, "
+            f"threshold {thresholds.tolist()}"
+        )
+
+    def _shown(self, h: int) -> tuple[float, Any, Any]:
+        """The signals of step h in the user's terms."""
+        units = self.problem.cmdp.units
+        rewards, constraints, thresholds = self._signals
+        outside = units.constraints.outside
+        return (
+            float(units.reward.outside(rewards[h])),
+            outside(constraints[h]),
+            outside(thresholds[h]),
+        )
+
+    def _action_mask(self) -> NDArray[np.int8]:
+        """What is admissible in the coming step; after the last one, as in that one."""
+        mask: NDArray[np.int8]
+        mask = self._mask[min(self._step, len(self._mask) - 1), self._state].astype(np.int8)
+        return mask
+
+
+def play_vector(
+    envs: SyncVectorEnv | AsyncVectorEnv, policy: ArrayLike, episodes: int = 1, seed: int = 0
+) -> list[list[Episode]]:
+    """Play `policy` ``[H,S,A]`` in a vector of `ProblemEnv`s: so many episodes of each of them.
+
+    Where the last step of an episode is found depends on the autoreset mode. Under SAME_STEP the observation is
+    already the next episode's, and the last one with its signals is in ``final_obs`` and ``final_info``. Under
+    NEXT_STEP all is in its usual place, and the next step, whatever its action, is a reset without signals.
+    Here nothing is lost in any mode: environment i gives the episodes of `play` with ``streams(seed + i)``.
+    """
+    try:
+        first, *others = envs.get_attr("problem")
+    except AttributeError:
+        raise InvalidOption("play_vector takes a vector environment of ProblemEnvs.") from None
+    cmdp, key = first.cmdp, _signals_key(first)
+    if any((p.cmdp.H, p.cmdp.units) != (cmdp.H, cmdp.units) for p in others):
+        raise InvalidOption("the environments have different horizons, senses or ranges.")
+    pi = cmdp.policy(policy)
+    episodes = as_count("episodes", episodes, least=1, error=InvalidOption)
+    H, m, n = cmdp.H, cmdp.m, envs.num_envs
+    mode = envs.metadata["autoreset_mode"]
+    generators = [streams(seed + i).actions for i in range(n)]
+    played: list[list[Episode]] = [[] for _ in range(n)]
+    now, _ = envs.reset(seed=seed)
+    for t in range(episodes):
+        states, actions = np.empty((n, H + 1), np.int64), np.empty((n, H), np.int64)
+        rewards, signals = np.empty((n, H)), np.empty((2, n, H, m))
+        for h in range(H):
+            states[:, h] = now
+            chosen = [pick(pi[h, s], rng.random()) for s, rng in zip(now, generators, strict=True)]
+            now, rewards[:, h], _, _, info = envs.step(np.array(chosen))
+            states[:, h + 1] = now
+            if h + 1 == H and mode is AutoresetMode.SAME_STEP:
+                states[:, H], info = info["final_obs"], info["final_info"]
+            actions[:, h] = info["action"]
+            signals[:, :, h] = info[key], info["threshold"]
+        for i in range(n):
+            played[i].append(Episode(states[i], actions[i], rewards[i], *signals[:, i]))
+        if mode is AutoresetMode.NEXT_STEP and t + 1 < episodes:
+            now, *_ = envs.step(actions[:, -1])
+        elif mode is AutoresetMode.DISABLED:
+            now, _ = envs.reset()
+    return played
+
+
+def _signals_key(problem: Problem) -> str:
+    return "cost" if set(problem.cmdp.senses) == {"<="} else "constraint"

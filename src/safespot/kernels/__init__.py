@@ -1,0 +1,1 @@
+"""How kernels are compiled (`jit`), and sums whose bits never change (`sums`)."""

@@ -1,0 +1,187 @@
+"""Sums and products of vectors and matrices whose bits depend on no library and no number of threads.
+
+Inner loops run from 0 over views of what they need: for an index that begins elsewhere Numba adds code for those
+counted from the end, and the loop is not vectorised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..arrays import Float
+from .jit import assume_nonnegative, inlined, inlined_noalias
+
+SHORT = 8  # rows of fewer entries are worked on together, longer ones one by one
+
+
+@inlined_noalias
+def mix_rows(weights: Float, rows: Float, first: int, length: int, out: Float) -> None:
+    """``out[k] = sum_j weights[j] rows[j, first + k]``; rows of weight zero cost next to nothing.
+
+    Weights are at least 0. Entries of a row are independent, so the inner loops are vectorised as they stand. Eight
+    rows at a time, then four, because starting a loop and going through `out` costs as much as several rows.
+    """
+    n, first = rows.shape[0], assume_nonnegative(first)
+    if length < 4:  # no vector to fill: entry by entry
+        for k in range(length):
+            entry = weights[0] * rows[0, first + k]
+            for j in range(1, n):
+                entry += weights[j] * rows[j, first + k]
+            out[k] = entry
+        return
+    a, p = weights[0], rows[0, first:]
+    for k in range(length):
+        out[k] = a * p[k]
+    j = 1
+    while j + 8 <= n:
+        a, b, c, d = weights[j], weights[j + 1], weights[j + 2], weights[j + 3]
+        e, f, g, h = weights[j + 4], weights[j + 5], weights[j + 6], weights[j + 7]
+        if ((a + b) + (c + d)) + ((e + f) + (g + h)) != 0.0:
+            p, q = rows[j, first:], rows[j + 1, first:]
+            r, s = rows[j + 2, first:], rows[j + 3, first:]
+            t, u = rows[j + 4, first:], rows[j + 5, first:]
+            v, w = rows[j + 6, first:], rows[j + 7, first:]
+            for k in range(length):
+                out[k] += ((a * p[k] + b * q[k]) + (c * r[k] + d * s[k])) + (
+                    (e * t[k] + f * u[k]) + (g * v[k] + h * w[k])
+                )
+        j = assume_nonnegative(j + 8)
+    while j + 4 <= n:
+        a, b, c, d = weights[j], weights[j + 1], weights[j + 2], weights[j + 3]
+        if (a + b) + (c + d) != 0.0:
+            p, q = rows[j, first:], rows[j + 1, first:]
+            r, s = rows[j + 2, first:], rows[j + 3, first:]
+            for k in range(length):
+                out[k] += (a * p[k] + b * q[k]) + (c * r[k] + d * s[k])
+        j = assume_nonnegative(j + 4)
+    while j < n:
+        a, p = weights[j], rows[j, first:]
+        if a != 0.0:
+            for k in range(length):
+                out[k] += a * p[k]
+        j = assume_nonnegative(j + 1)
+
+
+@inlined_noalias
+def mix_rows_twice(
+    weights: Float, others: Float, rows: Float, first: int, length: int, out: Float, out2: Float
+) -> None:
+    """`mix_rows` with two weights at once: ``out`` with `weights`, ``out2`` with `others`.
+
+    Every entry of `rows` is read once for both, and reading is what takes the time. Rows are added by twos, four of
+    them in one go through the outputs.
+    """
+    n, first = rows.shape[0], assume_nonnegative(first)
+    a, e, p = weights[0], others[0], rows[0, first:]
+    if n > 2:
+        b, c, f, g = weights[1], weights[2], others[1], others[2]
+        q, r = rows[1, first:], rows[2, first:]
+        for k in range(length):
+            out[k] = a * p[k] + (b * q[k] + c * r[k])
+            out2[k] = e * p[k] + (f * q[k] + g * r[k])
+        j = 3
+    else:
+        for k in range(length):
+            out[k] = a * p[k]
+            out2[k] = e * p[k]
+        j = 1
+    while j + 4 <= n:
+        a, b, c, d = weights[j], weights[j + 1], weights[j + 2], weights[j + 3]
+        e, f, g, h = others[j], others[j + 1], others[j + 2], others[j + 3]
+        if ((a + b) + (c + d)) + ((e + f) + (g + h)) != 0.0:
+            p, q = rows[j, first:], rows[j + 1, first:]
+            r, s = rows[j + 2, first:], rows[j + 3, first:]
+            for k in range(length):
+                out[k] = (out[k] + (a * p[k] + b * q[k])) + (c * r[k] + d * s[k])
+                out2[k] = (out2[k] + (e * p[k] + f * q[k])) + (g * r[k] + h * s[k])
+        j = assume_nonnegative(j + 4)
+    if j + 2 <= n:
+        a, b, p, q = weights[j], weights[j + 1], rows[j, first:], rows[j + 1, first:]
+        e, f = others[j], others[j + 1]
+        for k in range(length):
+            out[k] += a * p[k] + b * q[k]
+            out2[k] += e * p[k] + f * q[k]
+        j = assume_nonnegative(j + 2)
+    if j < n:
+        a, e, p = weights[j], others[j], rows[j, first:]
+        for k in range(length):
+            out[k] += a * p[k]
+            out2[k] += e * p[k]
+
+
+@inlined
+def dot(x: Float, y: Float) -> float:
+    """``sum_k x[k] y[k]`` in four partial sums, so that an addition need not wait for the one before."""
+    n = x.shape[0]
+    whole = n - n % 4
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    for k in range(0, whole, 4):
+        a += x[k] * y[k]
+        b += x[k + 1] * y[k + 1]
+        c += x[k + 2] * y[k + 2]
+        d += x[k + 3] * y[k + 3]
+    for k in range(whole, n):
+        a += x[k] * y[k]
+    return (a + b) + (c + d)
+
+
+@inlined
+def total(x: Float) -> float:
+    """``sum_k x[k]`` in the same way."""
+    n = x.shape[0]
+    whole = n - n % 4
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    for k in range(0, whole, 4):
+        a += x[k]
+        b += x[k + 1]
+        c += x[k + 2]
+        d += x[k + 3]
+    for k in range(whole, n):
+        a += x[k]
+    return (a + b) + (c + d)
+
+
+@inlined
+def by_length(work: Callable, A: int, rows: int, arguments: tuple) -> None:
+    """``work(A, rows, arguments)`` with short lengths A of a row written out, so that no loop begins for each row."""
+    if A == 2:
+        work(2, rows, arguments)
+    elif A == 3:
+        work(3, rows, arguments)
+    elif A == 4:
+        work(4, rows, arguments)
+    elif A == 5:
+        work(5, rows, arguments)
+    else:
+        work(A, rows, arguments)
+
+
+@inlined
+def sum_row(x: Float, first: int, A: int) -> float:
+    """The sum of A entries from `first` on: from the first to the last, or of a long row by `total`."""
+    if A >= SHORT:
+        return total(x[first : first + A])
+    sum_a: float = x[first]
+    for a in range(1, A):
+        sum_a += x[first + a]
+    return sum_a
+
+
+@inlined
+def sum_products(x: Float, y: Float, A: int, rows: int, out: Float) -> None:
+    """``out[j] = sum_a x[j*A + a] y[j*A + a]``."""
+    by_length(products_of_rows, A, rows, (x, y, out))
+
+
+@inlined_noalias
+def products_of_rows(A: int, rows: int, arguments: tuple[Float, Float, Float]) -> None:
+    """The same for a length that may be known when this is compiled; long rows in four partial sums."""
+    x, y, out = arguments
+    for j in range(rows):
+        if A >= SHORT:
+            out[j] = dot(x[j * A : (j + 1) * A], y[j * A : (j + 1) * A])
+        else:
+            sum_a = x[j * A] * y[j * A]
+            for a in range(1, A):
+                sum_a += x[j * A + a] * y[j * A + a]
+            out[j] = sum_a

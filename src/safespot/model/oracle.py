@@ -1,0 +1,232 @@
+"""The oracle: exact values, the constrained optimum and the Slater policy of a known CMDP.
+
+`solve` has two independent methods that check each other: the linear program over occupancy measures
+(HiGHS), and column generation priced by backward induction, which is faster at every size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..arrays import Float, Int, Policy, frozen
+from ..column_generation import TOLERANCE, Column, Mixture, best_mixture, largest_margin
+from ..errors import Infeasible, InvalidModel, InvalidOption, SolverError
+from .cmdp import CMDP, Model
+from .dynamic_programming import add_occupancy, best_deterministic, policy_values
+from .occupancy_program import occupancy_program
+
+if TYPE_CHECKING:
+    pass
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Exact values of a policy, in the user's terms."""
+
+    value: float
+    constraints: Float  # [m]
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A constrained optimum, in the user's terms."""
+
+    value: float
+    constraints: Float  # [m]
+    policy: Policy  # [H, S, A]
+    multipliers: Float  # [m], >= 0: what one unit of each limit is worth in reward
+    gap: float  # no policy that keeps the limits has more than value + gap
+    method: str  # "columns" | "lp"
+
+
+@dataclass(frozen=True, eq=False)
+class Slater:
+    """The policy with the largest common margin, and of these the one with the largest reward."""
+
+    policy: Policy  # [H, S, A]
+    margin: float  # every limit is kept with at least this room, in its own units
+    margins: Float  # [m]: the room of each limit, in its own units
+    value: float
+    rho: float  # a bound for the multipliers (deviation D4), inside units: it has no unit
+
+
+def evaluate(cmdp: CMDP, policy: ArrayLike) -> Evaluation:
+    """The exact values of `policy` ``[H,S,A]`` by backward induction."""
+    cmdp = _as_cmdp(cmdp)
+    values = policy_values(cmdp.model, cmdp.policy(policy))
+    return Evaluation(_value(cmdp, values), _constraints(cmdp, values))
+
+
+def solve(cmdp: CMDP, method: str = "columns") -> Solution:
+    """The policy with the largest value among those that keep every limit.
+
+    Args:
+        cmdp: the known model.
+        method: "columns", or "lp" for the independent check.
+
+    Raises:
+        Infeasible: no policy keeps every limit.
+
+    """
+    cmdp = _as_cmdp(cmdp)
+    if method not in ("columns", "lp"):
+        raise InvalidOption(f"method must be 'columns' or 'lp', got {method!r}.")
+    pricing = _Pricing(cmdp.model)
+    if method == "lp":
+        occupancy, multipliers = _occupancy_program(cmdp)
+        priced = pricing(np.r_[1.0, multipliers])
+        bound = float(priced.values @ np.r_[1.0, multipliers] - multipliers @ cmdp.model.limits)
+    else:
+        mixture = best_mixture(pricing, cmdp.model.limits)
+        if mixture is None:
+            raise _infeasible(cmdp)
+        occupancy, multipliers, bound = _mix(cmdp, mixture), mixture.multipliers, mixture.bound
+    policy = _markov(cmdp, occupancy)
+    values = policy_values(cmdp.model, policy)
+    return Solution(
+        value=_value(cmdp, values),
+        constraints=_constraints(cmdp, values),
+        policy=policy,
+        multipliers=frozen(cmdp.units.prices(multipliers)),
+        gap=max(0.0, bound - float(values[0])) * float(cmdp.units.reward.scale),
+        method=method,
+    )
+
+
+def slater(cmdp: CMDP) -> Slater:
+    """The policy with the largest common margin, its margin, and ``rho`` (deviation D4).
+
+    Raises:
+        Infeasible: even the largest margin is negative.
+
+    """
+    cmdp = _as_cmdp(cmdp)
+    limits, pricing = cmdp.model.limits, _Pricing(cmdp.model)
+    widest = largest_margin(pricing, limits)
+    reach = float((widest.values[1:] - limits).min())
+    if reach < -TOLERANCE * cmdp.H:
+        raise _infeasible(cmdp)
+    richest = best_mixture(pricing, limits + reach - TOLERANCE * cmdp.H, widest.columns)
+    policy = _markov(cmdp, _mix(cmdp, widest if richest is None else richest))
+    values = policy_values(cmdp.model, policy)
+    room = values[1:] - limits
+    best = best_mixture(pricing, limits, widest.columns)
+    optimum = float(values[0]) if best is None else float(best.values[0])
+    margin = float(room.min())
+    # D4: the paper's (V* - V(pi0)) / margin, doubled as Lemma F.2 needs it, and at least 1.
+    rho = max(1.0, 2.0 * (optimum - float(values[0])) / margin) if margin > 1e-9 else np.inf
+    margins = room * np.abs(cmdp.units.constraints.scale)
+    return Slater(policy, float(margins.min()), frozen(margins), _value(cmdp, values), rho)
+
+
+def _as_cmdp(value: CMDP) -> CMDP:
+    if not isinstance(value, CMDP):
+        hint = " Take its .cmdp." if hasattr(value, "cmdp") else ""
+        raise InvalidModel(f"a CMDP is needed, got {type(value).__name__}.{hint}")
+    return value
+
+
+def _value(cmdp: CMDP, values: Float) -> float:
+    return float(cmdp.units.reward.total_outside(values[0], cmdp.H))
+
+
+def _constraints(cmdp: CMDP, values: Float) -> Float:
+    return frozen(cmdp.units.constraints.total_outside(values[1:], cmdp.H))
+
+
+class _Pricing:
+    """The deterministic policy ``[H,S]`` that maximises a weighted sum of values."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    def __call__(self, weights: Float) -> Column[Int]:
+        plan, values = best_deterministic(self.model, weights)
+        return Column(values, plan)
+
+
+def _infeasible(cmdp: CMDP) -> Infeasible:
+    """The error that says which limit cannot be kept, and the best that can be reached."""
+    units, H, limits = cmdp.units, cmdp.H, cmdp.limits
+    pricing = _Pricing(cmdp.model)
+    best = []
+    for i in range(cmdp.m):
+        reach = pricing(np.eye(1, 1 + cmdp.m, 1 + i)[0]).values[1:]
+        best.append(float(units.constraints.total_outside(reach, H)[i]))
+        if reach[i] < cmdp.model.limits[i] - TOLERANCE * H:
+            return Infeasible(
+                f"constraint {i} cannot be kept: it asks for {units.senses[i]} {limits[i]:.6g} over "
+                f"an episode, and the best that any policy reaches is {best[i]:.6g}. Move the limit "
+                "at least that far.",
+                constraint=i,
+                best=best[i],
+            )
+    widest = largest_margin(pricing, cmdp.model.limits)
+    jointly = [i for i in range(cmdp.m) if widest.multipliers[i] > 1e-9]
+    alone = ", ".join(f"{i}: {best[i]:.6g} (limit {limits[i]:.6g})" for i in jointly)
+    short = -widest.bound
+    return Infeasible(
+        f"constraints {jointly} cannot be kept together, though each can alone. Best values alone: "
+        f"{alone}. Together at least one falls short by {short:.3g} of its range. Loosen one of them."
+    )
+
+
+def _mix(cmdp: CMDP, mixture: Mixture[Int]) -> Float:
+    """The occupancy measure ``[H,S,A]`` of a mixture of deterministic policies."""
+    occupancy = np.zeros((cmdp.H, cmdp.S, cmdp.A))
+    for weight, plan in zip(mixture.weights, mixture.plans, strict=True):
+        add_occupancy(cmdp.model, plan, weight, occupancy)
+    return occupancy
+
+
+def _markov(cmdp: CMDP, occupancy: Float) -> Policy:
+    """The Markov policy with this occupancy measure; where nothing goes, the lowest admissible action."""
+    visits = occupancy.sum(axis=2, keepdims=True)
+    mask = cmdp.model.mask.reshape(-1, cmdp.S, cmdp.A)
+    lowest = np.eye(cmdp.A)[mask.argmax(axis=2)]
+    policy = np.where(visits > 0.0, occupancy / np.where(visits > 0.0, visits, 1.0), lowest)
+    return frozen(policy / policy.sum(axis=2, keepdims=True))
+
+
+def _occupancy_program(cmdp: CMDP, solver: str = "choose") -> tuple[Float, Float]:
+    """The linear program over occupancy measures: (occupancy ``[H,S,A]``, multipliers ``[m]``).
+
+    Variables x[h,s,a] >= 0 on admissible pairs. Rows: sum_a x[h,s,a] = what flows in; then the limits.
+    """
+    import highspy
+
+    program = occupancy_program(cmdp)
+    highs = highspy.Highs()
+    for option, value in (
+        ("output_flag", False),
+        ("threads", 1),
+        ("solver", solver),
+        ("primal_feasibility_tolerance", TOLERANCE),
+        ("dual_feasibility_tolerance", TOLERANCE),
+    ):
+        highs.setOptionValue(option, value)
+    lp = highspy.HighsLp()
+    matrix = program.matrix
+    lp.num_row_, lp.num_col_ = matrix.shape
+    lp.col_cost_ = -program.rewards
+    lp.col_lower_, lp.col_upper_ = np.zeros(lp.num_col_), np.full(lp.num_col_, highspy.kHighsInf)
+    lp.row_lower_, lp.row_upper_ = program.lower, program.upper
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    lp.a_matrix_.start_, lp.a_matrix_.index_ = matrix.indptr, matrix.indices
+    lp.a_matrix_.value_ = matrix.data
+    highs.passModel(lp)
+    highs.run()
+    status = highs.modelStatusToString(highs.getModelStatus())
+    if status in ("Infeasible", "Primal infeasible or unbounded"):
+        raise _infeasible(cmdp)
+    if status != "Optimal":
+        raise SolverError(f"HiGHS ended with '{status}' on the occupancy program of {cmdp!r}.")
+    solution = highs.getSolution()
+    occupancy = np.zeros(cmdp.H * cmdp.S * cmdp.A)
+    occupancy[program.pairs] = np.array(solution.col_value).clip(0.0)
+    multipliers = np.array(solution.row_dual)[-cmdp.m :].clip(0.0)
+    return occupancy.reshape(cmdp.H, cmdp.S, cmdp.A), multipliers

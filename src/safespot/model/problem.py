@@ -1,0 +1,72 @@
+"""A problem: the true CMDP and how it is observed, all that is needed to play it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..arrays import Float, as_floats, frozen
+from ..errors import InvalidModel
+from ..units import spread_thresholds
+from .cmdp import CMDP
+from .signals import Signals
+
+
+class Problem:
+    """A CMDP and how it is observed: all that is needed to play it.
+
+    Args:
+        cmdp: the truth.
+        signals: the noise laws; Bernoulli for everything by default.
+
+    """
+
+    cmdp: CMDP
+    signals: Signals
+    target: Float  # [m, H]: where the thresholds drift to, inside
+
+    def __init__(self, cmdp: CMDP, signals: Signals | None = None) -> None:
+        if not isinstance(cmdp, CMDP):
+            raise InvalidModel(f"a Problem needs a CMDP, got {type(cmdp).__name__}.")
+        if not isinstance(signals, Signals | None):
+            raise InvalidModel(f"signals must be a Signals, got {type(signals).__name__}.")
+        signals = Signals() if signals is None else signals
+        alpha = cmdp.model.alpha
+        target = alpha
+        if signals.drift is not None:
+            _, target = spread_thresholds(
+                as_floats("drift thresholds", signals.drift.thresholds), cmdp.H, cmdp.units
+            )
+        self.__dict__.update(cmdp=cmdp, signals=signals, target=target)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Problem is frozen; make a new one with another `{name}`.")
+
+    def __deepcopy__(self, memo: object) -> Problem:
+        return self  # frozen, and large: Gymnasium copies what environments are made of
+
+    @property
+    def interface(self) -> dict[str, Any]:
+        """All that a learner may know, as the arguments of a learner."""
+        cmdp = self.cmdp
+        return {
+            "states": cmdp.S,
+            "actions": cmdp.A,
+            "horizon": cmdp.H,
+            "constraints": cmdp.m,
+            "start": cmdp.start if isinstance(cmdp.start, int) else None,
+            "action_mask": cmdp.actions,
+            "senses": cmdp.senses,
+            "ranges": cmdp.units.ranges,
+        }
+
+    def alpha(self, episode: int) -> Float:
+        """The inside thresholds ``[m,H]`` of an episode (1-based), drift included."""
+        now = self.cmdp.model.alpha
+        drift = self.signals.drift
+        if drift is None:
+            return now
+        moved: Float = now + drift.progress(episode) * (self.target - now)
+        return frozen(moved)
+
+    def __repr__(self) -> str:
+        return f"<Problem {self.cmdp!r} {self.signals!r}>"

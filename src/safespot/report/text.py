@@ -1,0 +1,285 @@
+"""What came out, in plain words and small tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from ..evidence.certificate import Certificate
+from ..experiments.progress import duration
+from ..experiments.summary import Estimate
+from .findings import Line, Study
+
+SIGNS = {">=": "≥", "<=": "≤"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A number as it is read, what stands small beside it, and whether a limit is kept (None: no limit)."""
+
+    text: str
+    note: str = ""
+    kept: bool | None = None
+
+
+def number(value: float, digits: int = 3) -> str:
+    """A number in as many digits as are read; counts have no decimals."""
+    if math.isnan(value):
+        return "–"
+    if value == 0.0 or abs(value) < 1e-12:
+        return "0"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{min(decimals, 6)}f}"
+    return text.replace("-", "−")
+
+
+def column(found: Sequence[Estimate]) -> list[tuple[str, str]]:
+    """Means and intervals, all with as many decimals as show four digits of the largest; one seed has no interval."""
+    largest = max((abs(one.mean) for one in found if one.mean), default=1.0)
+    decimals = min(6, max(0, 3 - math.floor(math.log10(largest))))
+
+    def said(x: float) -> str:
+        return f"{x:,.{decimals}f}".replace("-", "−")
+
+    return [
+        (said(one.mean), "" if math.isnan(one.low) else f"{said(one.low)} to {said(one.high)}")
+        for one in found
+    ]
+
+
+def listed(words: Sequence[str]) -> str:
+    """Words as a sentence has them."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def limit_name(study: Study, i: int) -> str:
+    """How limit i is called."""
+    return "the limit" if study.m == 1 else f"limit {i + 1}"
+
+
+def what(study: Study) -> str:
+    """What was run."""
+    cmdp = study.problem.cmdp
+    learners = listed(sorted({line.group.about["learner"] for line in study.lines}))
+    seeds = sorted({len(line.group.seeds) for line in study.lines})
+    many = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+    groups = "" if len(study.lines) == 1 else f" for each of {len(study.lines)} settings"
+    sizes = {"state": cmdp.S, "action": cmdp.A, "step": cmdp.H, "limit": cmdp.m}
+    size = ", ".join(_count(n, word) for word, n in sizes.items())
+    problem = study.lines[0].group.about["problem"]
+    return (
+        f"{_learner(learners)} learned “{problem}” ({size}) over {study.episodes:,} episodes, with "
+        f"{many} {'seed' if many == '1' else 'seeds'}{groups}."
+    )
+
+
+def verdict(study: Study) -> list[str]:
+    """Who kept the limits late in learning, and what that cost."""
+    best = study.optimum(study.episodes)
+    kept = [line for line in study.lines if all(study.kept(line))]
+    broke = [line for line in study.lines if line not in kept]
+    every = "the limit" if study.m == 1 else "every limit"
+    said = []
+    rewards = {line: line.late("value").mean for line in study.lines}
+    if kept:
+        top = max(kept, key=lambda line: rewards[line])
+        one = "It" if len(kept) == 1 else f"The best of them, {top.name},"
+        said += [
+            f"{_who(study, kept)} kept {every} on average over the last quarter of the episodes.",
+            f"{one} earned {_earned(rewards[top], best)}.",
+        ]
+    if broke:
+        worst = max(broke, key=lambda line: max(_misses(study, line)))
+        misses = _misses(study, worst)
+        where, by = limit_name(study, misses.index(max(misses))), number(max(misses), 2)
+        if len(broke) == 1:
+            said.append(f"{_who(study, broke)} missed {where} by {by} an episode.")
+        else:
+            said.append(
+                f"{_who(study, broke)} did not: {worst.name} missed {where} the most, by {by} an episode."
+            )
+        top = max(broke, key=lambda line: rewards[line])
+        extra = rewards[top] - max((rewards[line] for line in kept), default=-math.inf)
+        if not kept:
+            one = "It" if len(broke) == 1 else f"The best in reward, {top.name},"
+            said.append(f"{one} earned {_earned(rewards[top], best)}.")
+        elif extra > 0.0:
+            said.append(f"That brought up to {number(extra, 2)} more reward an episode.")
+    return said
+
+
+def head(study: Study) -> list[Cell]:
+    """The columns of the first table."""
+    best = study.optimum(study.episodes)
+    limits = study.limits(study.episodes)
+    reward = Cell("Reward", "" if math.isnan(best) else f"best within limits {number(best)}")
+    each = [
+        Cell(
+            "Limit" if study.m == 1 else f"Limit {i + 1}",
+            f"{SIGNS[study.senses[i]]} {number(limits[i])}",
+        )
+        for i in range(study.m)
+    ]
+    known = [
+        Cell("Known of the limit" if study.m == 1 else f"Known of limit {i + 1}", "at the end")
+        for i in range(study.m)
+    ]
+    violation = [Cell("Violation", "an episode, early"), Cell("Violation", "an episode, late")]
+    return [Cell("", ""), reward, *each, *violation, *known]
+
+
+def rows(study: Study) -> list[list[Cell]]:
+    """A row per line: reward, limits, violation and how far the thresholds are known, late in learning."""
+    lines, m = study.lines, range(study.m)
+    reward = column([line.late("value") for line in lines])
+    limits = [column([line.late(f"constraint_{i}") for line in lines]) for i in m]
+    both = [line.rate("strong_violation", late) for late in (False, True) for line in lines]
+    violation = column(both)
+    early, late = violation[: len(lines)], violation[len(lines) :]
+    return [
+        [
+            Cell(line.name),
+            Cell(*reward[k]),
+            *(Cell(*limits[i][k], kept) for i, kept in enumerate(study.kept(line))),
+            Cell(*early[k]),
+            Cell(*late[k]),
+            *(_known(line, i) for i in m),
+        ]
+        for k, line in enumerate(lines)
+    ]
+
+
+def _known(line: Line, i: int) -> Cell:
+    """Between which bounds a threshold is known to lie at the end."""
+    low, high = (
+        float(line.columns[f"threshold_{end}_{i}"][:, -1].mean()) for end in ("lower", "upper")
+    )
+    if high - low < 1e-12:
+        return Cell("given")
+    return Cell(f"{number(low)} to {number(high)}", f"{number(high - low, 2)} wide")
+
+
+def certificates(study: Study) -> list[str]:
+    """Whether the last policies may be deployed, by what their own runs have seen: a sentence per line."""
+    said = []
+    for line in study.lines:
+        found = [
+            Certificate.from_dict(about["certificate"])
+            for about in line.abouts
+            if about.get("certificate") is not None
+        ]
+        if found:
+            said.append(f"{line.name}: {_certified(found)}.")
+    return said
+
+
+def _certified(found: Sequence[Certificate]) -> str:
+    """One line's certificates, a policy each: how many are safe, unsafe or open, and what is missing."""
+    of = "" if len(found) == 1 else f" with {{}} of {len(found)} seeds"
+    unsafe = [one for one in found if "unsafe" in one.verdict]
+    safe = [one for one in found if one.safe.all()]
+    unknown = [one for one in found if one not in unsafe and one not in safe]
+    parts = []
+    if safe:
+        parts.append(f"proven safe{of.format(len(safe))}")
+    if unsafe:
+        parts.append(f"proven unsafe{of.format(len(unsafe))}")
+    if unknown:
+        missing = median(float(one.shortfall.max()) for one in unknown)
+        more = median(float(one.more.max()) for one in unknown)
+        after = "more episodes like these would not decide it" if math.isinf(more) else (
+            f"about {float(f'{more:.1e}'):,.0f} more episodes would decide it"
+        )  # fmt: skip
+        parts.append(
+            f"not decided{of.format(len(unknown))} ({number(missing)} is missing; {after})"
+        )
+    return ", ".join(parts)
+
+
+def growth(study: Study) -> list[list[str]]:
+    """The fitted exponents of every line, first their heads."""
+    heads = {
+        "regret": "regret", "violation": "violation",
+        "strong_regret": "regret, losses only", "strong_violation": "violation, misses only",
+    }  # fmt: skip
+    return [
+        ["", *heads.values()],
+        *([line.name, *(_power(line.summary.exponent[m]) for m in heads)] for line in study.lines),
+    ]
+
+
+def about(study: Study) -> list[tuple[str, str]]:
+    """What was run, for whoever wants to run it again."""
+    found = [about for line in study.lines for about in line.abouts]
+    first = found[0]
+    seeds = sorted({a["seed"] for a in found})
+    git = {_commit(a["provenance"]["git"]) for a in found}
+    pairs = [
+        ("Problem", f"{first['problem']} {_options(first['problem_options'])}".strip()),
+        ("Observed", _options(first["signals"]) or "as the problem says"),
+        ("Episodes", f"{study.episodes:,}"),
+        ("Seeds", ", ".join(map(str, seeds)) if len(seeds) <= 16 else f"{seeds[0]} to {seeds[-1]} ({len(seeds)})"),
+        ("Runs", f"{len(found)}, {duration(sum(a['seconds'] for a in found))} of learning together"),
+        ("Ended", max(a["provenance"]["ended"] for a in found).replace("T", " ")[:16] + " UTC"),
+        ("Versions", ", ".join(sorted({f"{k} {v}" for a in found for k, v in a["provenance"]["versions"].items()}))),
+        ("Source", listed(sorted(git))),
+        ("Computer", listed(sorted({a["provenance"]["system"] for a in found}))),
+    ]  # fmt: skip
+    for line in study.lines:
+        rho = line.abouts[0]["rho"]
+        text = f"{line.group.about['learner']} {_options(line.group.about['learner_options'])}"
+        pairs.append((line.name, f"{text}; ρ = {'∞' if rho is None else number(rho)}"))
+    return pairs
+
+
+def _power(found: Estimate) -> str:
+    if found.seeds == 0:
+        return "not positive"
+    text = f"T^{found.mean:.2f}"
+    return text if math.isnan(found.low) else f"{text} ({found.low:.2f} to {found.high:.2f})"
+
+
+def _misses(study: Study, line: Line) -> list[float]:
+    return [study.shortfall(line, i).mean for i in range(study.m)]
+
+
+def _who(study: Study, lines: Sequence[Line]) -> str:
+    if len(study.lines) == 1:
+        return "It"
+    if len(lines) <= 4:
+        names = listed([line.name for line in lines])
+        return names if names.startswith("ξ") else names[0].upper() + names[1:]
+    return f"{len(lines)} of {len(study.lines)} settings"
+
+
+def _earned(reward: float, best: float) -> str:
+    """A reward beside that of the best policy within the limits."""
+    if math.isnan(best):
+        return f"{number(reward)} an episode"
+    if best > 0.0 and reward > 0.0:
+        share = f"{100.0 * reward / best:.1f} %"
+        return (
+            f"{number(reward)} an episode, {share} of what the best policy within the limits earns"
+        )
+    return f"{number(reward)} an episode; the best policy within the limits earns {number(best)}"
+
+
+def _learner(name: str) -> str:
+    return name.upper() if name == "spot" else name[:1].upper() + name[1:]
+
+
+def _count(n: int, word: str) -> str:
+    return f"{n:,} {word}{'' if n == 1 else 's'}"
+
+
+def _options(options: dict[str, Any]) -> str:
+    return ", ".join(f"{k} = {v}" for k, v in options.items())
+
+
+def _commit(git: dict[str, Any] | None) -> str:
+    if git is None:
+        return "an installed package"
+    return f"commit {git['commit'][:12]}{', changed since' if git['changed'] else ''}"

@@ -1,0 +1,1 @@
+"""The paper, and nothing else: what is counted, optimism, planning, updates, and the step of Algorithm 2."""

@@ -1,0 +1,88 @@
+"""Episodes as the rows of a table, one a step, and files of them: Parquet or CSV.
+
+Columns are `episode`, `step` (0 … H-1), `state`, `action`, `reward`, `constraint_0` …, `threshold_0` … (empty where the
+step carried no sample) and `next_state`; whoever writes may add more.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import Float
+from ..errors import InvalidFile
+from ..files import replace
+
+FORMATS = {".csv": "format csv, header", ".parquet": "format parquet"}  # how DuckDB writes a file
+
+Columns = dict[str, Any]  # name -> [rows]
+
+
+def step_columns(
+    episode: NDArray,
+    step: NDArray,
+    state: NDArray,
+    action: NDArray,
+    reward: NDArray,
+    constraints: Float,
+    thresholds: Float,
+    next_state: NDArray,
+) -> Columns:
+    """The columns of some steps, from arrays ``[rows]`` and signals ``[rows,m]``."""
+    m = constraints.shape[1]
+    columns = {
+        "episode": episode,
+        "step": step,
+        "state": state,
+        "action": action,
+        "reward": reward,
+        **{f"constraint_{i}": constraints[:, i] for i in range(m)},
+        **{f"threshold_{i}": thresholds[:, i] for i in range(m)},
+        "next_state": next_state,
+    }
+    return {name: np.ascontiguousarray(column) for name, column in columns.items()}
+
+
+def write_rows(path: Path, tables: Iterable[Columns]) -> None:
+    """Write tables with the same columns one behind the other, whole or not at all.
+
+    A threshold of NaN, no sample, is written as nothing.
+    """
+    import duckdb
+
+    check_ending(path)
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="safespot-") as scratch,
+            duckdb.connect(":memory:") as database,
+        ):
+            for table in tables:
+                database.register("steps", table)
+                chosen = ", ".join(
+                    f"case when not isnan({name}) then {name} end as {name}"
+                    if name.startswith("threshold_")
+                    else name
+                    for name in table
+                )
+                database.execute(
+                    f"create table if not exists written as select {chosen} from steps limit 0"
+                )
+                database.execute(f"insert into written select {chosen} from steps")
+                database.unregister("steps")
+            made = Path(scratch, "rows")
+            quoted = str(made).replace("'", "''")
+            database.execute(f"copy written to '{quoted}' ({FORMATS[path.suffix]})")
+            replace(path, made.read_bytes())
+    except (OSError, duckdb.Error) as problem:
+        raise InvalidFile(f"cannot write {path}: {problem}") from None
+
+
+def check_ending(path: Path) -> None:
+    """Raise unless the name says how the file is written."""
+    if path.suffix not in FORMATS:
+        raise InvalidFile(f"{path}: expected a name that ends in {' or '.join(FORMATS)}.")

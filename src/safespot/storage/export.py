@@ -1,0 +1,62 @@
+"""The audit trail of a durable learner: what was seen and done, with what probability, under which policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InvalidFile
+from . import journal
+from .episode_table import Columns, step_columns, write_rows
+
+
+def export_episodes(path: str | Path, to: str | Path) -> int:
+    """Write every episode in the journals of a durable learner to a file; returns how many.
+
+    One row a step, Parquet or CSV by the ending of `to`: `episode` (from 1), `step`, `state`, `action`, `reward`,
+    `constraint_0` …, `threshold_0` … (NULL: no sample), `next_state`, the `probability` that the policy gave the
+    action, and `policy_version`, the number of episodes that this policy had learned from.
+
+    The learner may be open elsewhere.
+    """
+    folder = Path(path)
+    starts = list(journal.numbered(folder, "journal"))
+    if not starts:
+        raise InvalidFile(f"{folder} holds no durable learner: it has no journal.")
+    episodes = 0
+
+    def tables() -> Iterator[Columns]:
+        nonlocal episodes
+        for found in journal.chain(folder, starts[0]):
+            if len(found.records):
+                yield _columns(found.records)
+                episodes += len(found.records)
+        if not episodes:
+            raise InvalidFile(f"{folder} has no episodes yet.")
+
+    write_rows(Path(to), tables())
+    return episodes
+
+
+def _columns(records: NDArray) -> Columns:
+    """The steps of some records."""
+    n, H, m = records["constraints"].shape
+    version = np.repeat(records["number"].astype(np.int64), H)
+    steps = step_columns(
+        episode=version + 1,
+        step=np.tile(np.arange(H), n),
+        state=records["states"][:, :-1].reshape(-1),
+        action=records["actions"].reshape(-1),
+        reward=records["rewards"].reshape(-1),
+        constraints=records["constraints"].reshape(-1, m),
+        thresholds=records["thresholds"].reshape(-1, m),
+        next_state=records["states"][:, 1:].reshape(-1),
+    )
+    return {
+        **steps,
+        "probability": np.ascontiguousarray(records["probabilities"]).reshape(-1),
+        "policy_version": version,
+    }

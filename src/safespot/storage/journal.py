@@ -1,0 +1,241 @@
+"""Journals: files of episodes, one checked record each, written in order and never again.
+
+    header    "safespot", format, H, m, room for how many records, the number of the first, checksum
+    record    length, number, the episode, the probability of each action, checksum
+    record    …
+    zeros     room for the records to come
+
+A journal has its full length from the start, so that syncing a record leaves the file system's own books alone, and a
+cut is noticed wherever it falls. All records are equally long, so the place of each is known whatever became of those
+before it. A record is synced before the next one is written: after a crash the last one may be torn, and no other. So
+damage that whole records follow is no accident of writing (an error), and damage at the end may be one (`lost`).
+
+Numbers are little-endian; checksums are BLAKE2b of all that stands before them in the header or record.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import files
+from ..arrays import Episode, Float
+from ..errors import InvalidFile
+
+FORMAT = 1
+MAGIC = b"safespot"
+HEAD = struct.Struct("<8sIIIIQ")
+CHECK = 16  # bytes of a checksum
+RECORDS = 1000  # of a journal, at most: so many episodes are played again when a learner is opened
+BYTES = 2**22  # of its records, at most, unless one alone is longer
+
+
+def record_type(H: int, m: int) -> np.dtype:
+    """The fields of a record of an episode with H steps and m constraints."""
+    return np.dtype(
+        [
+            ("length", "<u4"),
+            ("number", "<u8"),
+            ("states", "<i8", (H + 1,)),
+            ("actions", "<i8", (H,)),
+            ("rewards", "<f8", (H,)),
+            ("constraints", "<f8", (H, m)),
+            ("thresholds", "<f8", (H, m)),
+            ("probabilities", "<f8", (H,)),
+            ("check", np.void, CHECK),
+        ]
+    )
+
+
+def record_length(H: int, m: int) -> int:
+    """Its length in bytes, however large H and m are said to be."""
+    return 12 + 8 * (4 * H + 1 + 2 * H * m) + CHECK
+
+
+def checksum(data: bytes) -> bytes:
+    """What makes damage to `data` show."""
+    return hashlib.blake2b(data, digest_size=CHECK).digest()
+
+
+def create(path: Path, H: int, m: int, first: int) -> None:
+    """An empty journal, whole or absent, whose first record will have the number `first`."""
+    length = record_length(H, m)
+    room = min(RECORDS, max(1, BYTES // length))
+    head = HEAD.pack(MAGIC, FORMAT, H, m, room, first)
+    files.replace(path, head + checksum(head) + bytes(room * length))
+
+
+def place(folder: Path, first: int) -> Path:
+    """Where the journal that begins with that number is kept."""
+    return folder / f"journal-{first:012d}"
+
+
+def numbered(folder: Path, kind: str) -> dict[int, Path]:
+    """The files of a folder whose names are a kind and a number, by their numbers, in order."""
+    found = {}
+    for path in folder.glob(f"{kind}-*"):
+        if match := re.fullmatch(rf"{kind}-(\d{{12,}})(\.safetensors)?", path.name):
+            found[int(match[1])] = path
+    return dict(sorted(found.items()))
+
+
+@dataclass(frozen=True, eq=False)
+class Journal:
+    """What a journal holds."""
+
+    path: Path
+    H: int
+    m: int
+    first: int  # the number of the first record
+    room: int  # for how many records it was made
+    records: NDArray  # of `record_type`: the whole ones
+    end: int  # where the next one goes
+    lost: str | None  # what cannot be read at the end; None: nothing
+
+    @property
+    def next(self) -> int:
+        """The number of the next record."""
+        return self.first + len(self.records)
+
+    def episode(self, k: int) -> Episode:
+        """The k-th episode; an `InvalidEpisode` where the record holds none."""
+        record = self.records[k]
+        names = ("states", "actions", "rewards", "constraints", "thresholds")
+        return Episode(*(record[name] for name in names))
+
+
+def read(path: Path) -> Journal:
+    """The journal in a file; damage before its end is an `InvalidFile` that names the place."""
+    try:
+        data = path.read_bytes()
+    except OSError as problem:
+        raise InvalidFile(f"cannot read {path}: {problem.strerror}.") from None
+    start = HEAD.size + CHECK
+    head = data[: HEAD.size]
+    if len(data) < start or checksum(head) != data[HEAD.size : start]:
+        raise InvalidFile(f"{path} is damaged at byte 0: it does not begin as a journal does.")
+    magic, version, H, m, room, first = HEAD.unpack(head)
+    if magic != MAGIC or version != FORMAT:
+        raise InvalidFile(
+            f"{path} is no journal of format {FORMAT}, which this safespot reads. Upgrade safespot."
+        )
+    length = record_length(H, m)
+    size = start + room * length
+    if (
+        min(H, m, room) < 1
+        or size < len(data)
+        or room * length > max(BYTES, length)
+        or first > 2**62
+    ):
+        raise InvalidFile(f"{path} is damaged at byte 0: its header contradicts the file's length.")
+    slots = [data[place : place + length] for place in range(start, len(data), length)]
+    whole = [_is_whole(slot, length, first + k) for k, slot in enumerate(slots)]
+    count = whole.index(False) if False in whole else len(whole)
+    end = start + count * length
+    if any(whole[count:]):
+        raise InvalidFile(
+            f"{path} is damaged at byte {end}: the record of episode {first + count + 1} is not what was "
+            "written, and whole records follow. Restore the file from a copy."
+        )
+    records = (
+        np.frombuffer(data, record_type(H, m), count, start)
+        if count
+        else np.empty(0, record_type(1, 1))
+    )
+    lost = _lost(data, size, end, length, first + count)
+    return Journal(path, H, m, first, room, records, end, lost)
+
+
+def chain(folder: Path, first: int) -> Iterator[Journal]:
+    """The journals from episode number `first` on; each must begin where the one before ends."""
+    journals = {n: path for n, path in numbered(folder, "journal").items() if n >= first}
+    expected = first
+    for number, path in journals.items():
+        found = read(path)
+        last = number == max(journals)
+        if number != expected or found.first != number:
+            raise InvalidFile(
+                f"{folder} lacks the episodes {expected + 1} to {number}, before {path.name}."
+            )
+        if found.lost is not None and not last:
+            raise InvalidFile(f"{path} is damaged at byte {found.end}, and journals follow it.")
+        expected = found.next
+        yield found
+
+
+def _is_whole(slot: bytes, length: int, number: int) -> bool:
+    return (
+        len(slot) == length
+        and struct.unpack_from("<IQ", slot) == (length, number)
+        and checksum(slot[:-CHECK]) == slot[-CHECK:]
+    )
+
+
+def _lost(data: bytes, size: int, end: int, length: int, number: int) -> str | None:
+    """What cannot be read after the whole records, in words; None: nothing but zeros stands there."""
+    tail = data[end:].rstrip(b"\0")
+    if len(data) < size:
+        return f"whatever stood from byte {end} on, since the file is {size - len(data)} bytes too short"
+    if not tail:
+        return None
+    episodes = -(-len(tail) // length)
+    if episodes == 1:
+        return (
+            f"{len(tail)} bytes from byte {end} on, where the record of episode {number + 1} would stand. If the "
+            "machine stopped while it was written, it was never acknowledged"
+        )
+    return (
+        f"{len(tail)} bytes from byte {end} on, where the records of episodes {number + 1} to {number + episodes} "
+        "would stand. All but the last of them had been acknowledged"
+    )
+
+
+class Writer:
+    """A journal that is open for the next records."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.type = record_type(journal.H, journal.m)
+        self.number, self.end = journal.next, journal.end
+        self.left = journal.room - len(journal.records)
+        self.file: BinaryIO = journal.path.open("r+b", buffering=0)
+        # What a killed process wrote may not be on the disk yet, and what it tore must not stay.
+        rest = self.left * self.type.itemsize if journal.lost else 0
+        try:
+            files.disk.put(self.file, self.end, bytes(rest))
+        except BaseException:
+            self.file.close()
+            raise
+
+    def write(self, episode: Episode, probabilities: Float) -> None:
+        """Add a record; when this returns it is on the disk."""
+        record = np.zeros((), self.type)
+        record["length"], record["number"] = self.type.itemsize, self.number
+        for name in ("states", "actions", "rewards", "constraints", "thresholds"):
+            record[name] = getattr(episode, name)
+        record["probabilities"] = probabilities
+        data = record.tobytes()[:-CHECK]
+        try:
+            files.disk.put(self.file, self.end, data + checksum(data))
+        except BaseException:
+            # It is not acknowledged, so it should not be found; but nothing depends on that.
+            with contextlib.suppress(OSError):
+                files.disk.put(self.file, self.end, bytes(self.type.itemsize))
+            raise
+        self.number, self.end, self.left = (
+            self.number + 1,
+            self.end + len(data) + CHECK,
+            self.left - 1,
+        )
+
+    def close(self) -> None:
+        """Give the file back."""
+        self.file.close()

@@ -1,0 +1,344 @@
+"""`learn`: the loop of play and observe, compiled.
+
+    while episodes remain:                    in chunks, without the GIL
+        values of the policy   -> metrics
+        play                   -> an episode
+        learner's step         -> the next policy
+
+It calls the kernels that `play` and the learner's `observe` call, with the same random numbers, so it gives the same
+bits as a loop of these two written by hand. Between chunks (`loops`) there is time for progress, Ctrl-C and
+recording, and for the plans of learners that make them.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import as_count, frozen
+from ..errors import InvalidEpisode, InvalidFile, InvalidOption
+from ..learners.learner import Learner
+from ..learners.spot import Spot
+from ..model.problem import Problem
+from ..model.simulation import (
+    as_laws,
+    draw_noise,
+    empty_noise,
+    set_stream_states,
+    stream_states,
+    streams_at,
+)
+from .lemma_audit import (
+    COLUMNS,
+    Audit,
+    Yardstick,
+    audit_chunk,
+    derive_audit,
+    make_audit,
+    make_yardstick,
+)
+from .loops import Played, Truth, count_chunk, learn_chunk
+from .metrics import ACCUMULATED, RECORDED, Optima, empty_record, empty_tracker, grid
+from .run import Run
+
+CHUNK_SECONDS = 0.1  # how long a chunk of compiled episodes takes, about
+NOISE_NUMBERS = 2**18  # random numbers drawn at once, at most: they stay in the cache
+
+
+def learn(
+    problem: Problem,
+    learner: Learner,
+    episodes: int | None = None,
+    seed: int = 0,
+    record: str | int = "log",
+    track: str = "every",
+    progress: bool = False,
+) -> Run:
+    """Let `learner` play `problem` and learn from it.
+
+    Args:
+        problem: the truth; the learner sees only what it observes.
+        learner: goes on from where it is, and is changed.
+        episodes: how many; by default what remains of the learner's T.
+        seed: names the luck. Episode t has the same luck whether or not the learner was stopped before it.
+        record: "log" (32 episodes a decade), "all", or every k-th episode.
+        track: "every" evaluates the policy of every episode exactly; "grid" only the recorded ones, for models so
+            large that evaluation costs more than learning; "audit" every one, and what the paper's lemmas speak of
+            too (`safespot.training.lemma_audit`).
+        progress: show a line on standard error.
+
+    A KeyboardInterrupt leaves the learner after a whole episode; the error's `run` holds the run so far.
+
+    """
+    if not isinstance(problem, Problem) or not isinstance(learner, Learner):
+        raise InvalidOption(
+            f"learn takes a Problem and a learner, got {type(problem).__name__} and "
+            f"{type(learner).__name__}."
+        )
+    return carry_on(Training(problem, learner, episodes, seed, record, track), progress)
+
+
+class Trainable(Protocol):
+    """A run in the making, of any kind."""
+
+    learner: Learner
+    seconds: float
+
+    @property
+    def remaining(self) -> int:
+        """How many episodes are still to be played."""
+
+    def advance(self) -> int:
+        """Play some of them."""
+
+    def result(self) -> Run:
+        """The run so far."""
+
+
+def carry_on(training: Trainable, progress: bool) -> Run:
+    """Play what remains; Ctrl-C and an environment that fails leave the run so far in the error's `run`."""
+    total = training.remaining
+    try:
+        while training.remaining:
+            training.advance()
+            if progress:
+                _show(total - training.remaining, total, training.seconds)
+    except (KeyboardInterrupt, InvalidEpisode) as stop:
+        training.learner.settle()
+        stop.run = training.result()  # type: ignore[union-attr]
+        raise
+    finally:
+        if progress:
+            print(file=sys.stderr)
+    return training.result()
+
+
+class Training:
+    """A run in the making: the arguments of `learn`, played chunk by chunk.
+
+    Between two chunks, `arrays` is all that a new one with the same arguments needs to go on (`restore`).
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        learner: Learner,
+        episodes: int | None = None,
+        seed: int = 0,
+        record: str | int = "log",
+        track: str = "every",
+        optima: Optima | None = None,
+        yardstick: Yardstick | None = None,
+    ) -> None:
+        total = check_episodes(learner, episodes)
+        if track not in ("every", "grid", "audit"):
+            raise InvalidOption(f"track must be 'every', 'grid' or 'audit', got {track!r}.")
+        _check_fit(problem, learner)
+        cmdp = problem.cmdp
+        H, m, units = cmdp.H, cmdp.m, cmdp.units
+        self.problem, self.learner, self.seed, self.track = problem, learner, seed, track
+        self.last = learner.episode + total - 1
+        self.seconds = 0.0
+        self.record = empty_record(grid(record, learner.episode, self.last), m)
+        self.streams = streams_at(problem, seed, learner.episode)
+        self.optima = Optima(problem) if optima is None else optima
+        offsets = np.r_[units.reward.offset, units.constraints.offset]
+        scales = np.r_[units.reward.scale, units.constraints.scale]
+        self.truth = Truth(
+            model=cmdp.model,
+            target=problem.target,
+            laws=as_laws(problem.signals),
+            offsets=offsets,
+            scales=scales,
+            scaled=bool(offsets.any() or (scales != 1.0).any()),
+        )
+        self.played = Played(
+            states=np.zeros(H + 1, np.int64),
+            pairs=np.zeros(H, np.int64),
+            rewards=np.zeros(H),
+            constraints=np.zeros((H, m)),
+            thresholds=np.zeros((H, m)),
+            alpha=np.zeros((m, H)),
+            progress=np.full(1, np.nan),
+        )
+        self.tracker = empty_tracker(cmdp.S, cmdp.A, m, learner.episode - 1)
+        self.audit: Audit | None = None
+        if track == "audit":
+            found = make_yardstick(cmdp) if yardstick is None else yardstick
+            self.audit = make_audit(cmdp, learner, len(self.record.episodes), found)
+        self.most = max(1, NOISE_NUMBERS // (1 + H * (3 + 2 * m)))
+        self.size = min(16, self.most)
+        episodes = min(self.most, total)
+        self.luck = empty_noise(problem, episodes)
+        # Of each episode of a chunk: how far the drift is, and the optimum. Without a drift they stay.
+        self.progress = np.zeros(episodes)
+        self.best = np.full(episodes, self.optima(np.array([1])))
+
+    @property
+    def remaining(self) -> int:
+        """How many episodes are still to be played."""
+        return self.last - self.learner.episode + 1
+
+    def advance(self, most: int | None = None) -> int:
+        """Play a chunk of about `CHUNK_SECONDS`, of at most `most` episodes; returns how many."""
+        learner, began = self.learner, time.perf_counter()
+        n = min(self.size, self.remaining if most is None else min(most, self.remaining))
+        n = min(n, learner.episodes_left or n)
+        self.chunk(n)
+        took = max(time.perf_counter() - began, 1e-6)
+        self.seconds += took
+        self.size = max(1, min(self.most, 2 * n, int(n * CHUNK_SECONDS / took)))
+        return n
+
+    def chunk(self, n: int) -> None:
+        """Play n episodes; in between, grow what the learner remembers where it must, and let it plan."""
+        learner = self.learner
+        first = learner.episode
+        draw_noise(self.problem, self.streams, n, self.luck)
+        drift = self.problem.signals.drift
+        if drift is not None:
+            self.progress[:n] = [drift.progress(first + j) for j in range(n)]
+            self.best[:n] = self.optima(np.arange(first, first + n))
+        play_on: Any = learn_chunk if isinstance(learner, Spot) else count_chunk
+        watched: tuple[Audit, ...] = ()
+        if self.audit is not None:
+            play_on, watched = audit_chunk, (self.audit,)
+        done = 0
+        while done < n:
+            learner.make_room()
+            done = play_on(
+                self.truth, self.luck, self.progress, self.best, done, n, self.track != "grid",
+                learner.rates, learner.state, learner.statistics, learner.window,
+                self.played, self.tracker, self.record, *watched,
+            )  # fmt: skip
+            learner.settle()
+
+    def arrays(self) -> dict[str, NDArray]:
+        """All that changes while it runs, between two chunks."""
+        rows = int(self.record.written[0])
+        parts: dict[str, dict[str, NDArray]] = {
+            "learner": self.learner.arrays(),
+            "tracker": {name: getattr(self.tracker, name) for name in ACCUMULATED},
+            "record": {name: getattr(self.record, name)[:rows] for name in RECORDED},
+            "clock": {"streams": stream_states(self.streams), "seconds": np.array(self.seconds)},
+        }
+        if self.audit is not None:
+            parts["audit"] = {"totals": self.audit.totals, "rows": self.audit.rows[:rows]}
+        return {
+            f"{part}.{k}": array for part, arrays in parts.items() for k, array in arrays.items()
+        }
+
+    def restore(self, arrays: dict[str, NDArray]) -> None:
+        """Go on from where `arrays` were taken; this must be new, with the same arguments."""
+        parts: dict[str, dict[str, NDArray]] = {}
+        for name, array in arrays.items():
+            part, _, field = name.partition(".")
+            parts.setdefault(part, {})[field] = array
+        self.learner.restore(parts["learner"])
+        for name in ACCUMULATED:
+            _put(getattr(self.tracker, name), parts["tracker"][name])
+        written = len(parts["record"]["values"])
+        for name in RECORDED:
+            _put(getattr(self.record, name)[:written], parts["record"][name])
+        self.record.written[0] = written
+        if self.audit is not None:
+            _put(self.audit.totals, parts["audit"]["totals"])
+            _put(self.audit.rows[:written], parts["audit"]["rows"])
+            derive_audit(self.audit, self.learner)
+        states, seconds = stream_states(self.streams), np.array(self.seconds)
+        _put(states, parts["clock"]["streams"])
+        _put(seconds, parts["clock"]["seconds"])
+        set_stream_states(self.streams, states)
+        self.seconds = float(seconds)
+
+    def result(self) -> Run:
+        """The run so far, in the user's terms."""
+        cmdp, record = self.problem.cmdp, self.record
+        units, H = cmdp.units, cmdp.H
+        rows = int(record.written[0])
+        inside = self.learner.between(record.lower[:rows], record.upper[:rows])
+        weak, strong = np.moveaxis(record.sums[:rows], 1, 0)
+        scale = np.abs(units.constraints.scale)
+        last = int(record.episodes[rows - 1]) if rows else self.learner.episode
+        optimum = float(self.optima(np.array([last]))[0])
+        lower, upper = units.bounds(record.lower[:rows], record.upper[:rows], H)
+        return Run(
+            episodes=frozen(record.episodes[:rows].copy()),
+            values=units.reward.total_outside(record.values[:rows, 0], H),
+            constraint_values=units.constraints.total_outside(record.values[:rows, 1:], H),
+            multipliers=units.prices(record.lam[:rows]),
+            thresholds=units.constraints.total_outside(inside, H),
+            threshold_bounds=(lower, upper),
+            regret=weak[:, 0] * units.reward.scale,
+            strong_regret=strong[:, 0] * units.reward.scale,
+            violations=weak[:, 1:] * scale,
+            strong_violations=strong[:, 1:] * scale,
+            policy=self.learner.policy,
+            learner=self.learner,
+            optimum=float(units.reward.total_outside(optimum, H)),
+            seed=self.seed,
+            track=self.track,
+            seconds=self.seconds,
+            audit={}
+            if self.audit is None
+            else dict(zip(COLUMNS, self.audit.rows[:rows].T, strict=True)),
+        )
+
+
+def _put(there: NDArray, array: NDArray) -> None:
+    """Copy from a file, where NumPy alone would also spread one entry over many."""
+    if (there.shape, there.dtype) != (array.shape, array.dtype):
+        raise InvalidFile("arrays have another shape or type than the run's")
+    there[...] = array
+
+
+def check_episodes(learner: Learner, episodes: int | None) -> int:
+    """How many episodes to play: those asked for, or what remains of T."""
+    planned = learner.options.episodes
+    remaining = None if planned is None else planned - learner.episode + 1
+    if episodes is None:
+        if remaining is None:
+            raise InvalidOption("say how many episodes: an anytime learner has no end of its own.")
+        if remaining <= 0:
+            raise InvalidOption(
+                f"the learner has played all of its {planned} episodes; say how many more."
+            )
+        return remaining
+    total = as_count("episodes", episodes, least=1, error=InvalidOption)
+    if remaining is not None and total > remaining:
+        warnings.warn(
+            f"{total} episodes go beyond the learner's T = {planned} ({max(0, remaining)} remain): its "
+            "step sizes and radii were chosen for T.",
+            stacklevel=4,  # the caller of `learn`
+        )
+    return total
+
+
+def _check_fit(problem: Problem, learner: Learner) -> None:
+    mine, theirs = learner.interface, problem.cmdp
+    if (mine.S, mine.A, mine.H, mine.m) != (theirs.S, theirs.A, theirs.H, theirs.m):
+        raise InvalidOption(
+            f"the learner is for S={mine.S}, A={mine.A}, H={mine.H}, m={mine.m}; the problem has "
+            f"S={theirs.S}, A={theirs.A}, H={theirs.H}, m={theirs.m}. Make it with "
+            "**problem.interface."
+        )
+    start = theirs.start if isinstance(theirs.start, int) else None
+    if mine.start is not None and mine.start != start:
+        raise InvalidOption("the learner expects another start state than the problem's.")
+    if mine.units != theirs.units:
+        raise InvalidOption("the learner has other senses or ranges than the problem.")
+    mask = theirs.model.mask.reshape(-1, theirs.S, theirs.A)
+    if (mine.mask & ~mask).any():
+        raise InvalidOption("the learner may take actions that the problem does not admit.")
+
+
+def _show(done: int, total: int, seconds: float) -> None:
+    rate = done / max(seconds, 1e-9)
+    left = (total - done) / rate
+    line = f"\r{done:,} of {total:,} episodes, {rate:,.0f} a second, {left:,.0f} s left   "
+    print(line, end="", file=sys.stderr, flush=True)

@@ -1,0 +1,198 @@
+"""`learn_env`: a learner in a Gymnasium environment, of which nothing is known but what it shows.
+
+    while episodes remain:
+        play the learner's policy   -> an episode
+        observe it
+
+No truth, so no exact values: the run holds what was realised. In a `ProblemEnv` the episodes are those of
+`learn` with the same seed, and so the learner becomes the same, bit for bit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Episode, Float, as_count, frozen
+from ..errors import InvalidEpisode, InvalidOption
+from ..evidence.interface import make_interface
+from ..gym.black_box import BlackBox, as_box
+from ..learners.learner import Learner
+from ..model.simulation import streams
+from ..storage.durable import DurableLearner
+from .learn import CHUNK_SECONDS, carry_on, check_episodes
+from .metrics import add_shortfalls, grid
+from .run import Run
+
+
+def learn_env(
+    env: Any,
+    learner: Learner | DurableLearner,
+    episodes: int | None = None,
+    seed: int = 0,
+    record: str | int = "log",
+    progress: bool = False,
+    **declarations: Any,
+) -> Run:
+    """Let `learner` play an environment and learn from it.
+
+    Args:
+        env: a `BlackBox`, or an environment with the declarations of one. Horizon, senses and ranges are the
+            learner's where they are not declared.
+        learner: made with ``**env_interface(env, …)``, or a durable one; goes on from where it is, and is changed.
+        episodes: how many; by default what remains of the learner's T.
+        seed: of the first reset and of the actions. A learner that goes on draws new luck.
+        record: "log" (32 episodes a decade), "all", or every k-th episode.
+        progress: show a line on standard error.
+        **declarations: of a `BlackBox`, where `env` is none.
+
+    The run's `values` and `constraint_values` are the sums of the recorded episodes themselves, not
+    expectations. `regret` is None, since the optimum is unknown, and `optimum` NaN. `violations` add up what
+    each episode's own threshold signals ask for (the known thresholds, where the learner knows them) and its
+    constraint signals lack; a step without a sample counts as the episode's other steps do.
+
+    An environment that fails, or shows what cannot be, is an `InvalidEpisode` that names the episode, the step and what
+    it was asked for. It leaves the learner after its last whole episode, as a KeyboardInterrupt does; the error's `run`
+    holds the run so far, and the same call goes on.
+
+    """
+    plain = learner.learner if isinstance(learner, DurableLearner) else learner
+    if not isinstance(plain, Learner):
+        raise InvalidOption(f"learn_env takes a learner, got {type(learner).__name__}.")
+    box = _fitting(env, plain, declarations)
+    training = EnvTraining(box, plain, learner.observe, episodes, seed, record)
+    return carry_on(training, progress)
+
+
+class EnvTraining:
+    """A run in the making: episodes played in the box, one by one, and observed.
+
+    `observe` is the learner's, or that of the durable one around it.
+    """
+
+    def __init__(
+        self,
+        box: BlackBox,
+        learner: Learner,
+        observe: Callable[[Episode], None],
+        episodes: int | None,
+        seed: int,
+        record: str | int,
+    ) -> None:
+        total, first = check_episodes(learner, episodes), learner.episode
+        self.box, self.learner, self.observe = box, learner, observe
+        self.seed = as_count("seed", seed, least=0, error=InvalidOption)
+        self.luck: int | None = self.seed if first == 1 else _another(self.seed, first)
+        self.rng = streams(self.luck).actions
+        self.last = first + total - 1
+        self.seconds = 0.0
+        self.wanted = grid(record, first, self.last)
+        self.rows: list[Float] = []  # of recorded episodes, [1+7m] each: see `result`
+        known = learner.options.thresholds is not None
+        self.asked = np.where(known, learner.thresholds, np.nan)  # NaN: by each episode's samples
+        self.senses = np.sign(learner.interface.units.constraints.scale)  # 1: at least
+        self.sums = np.zeros((2, learner.interface.m))  # shortfalls, weak and strong
+
+    @property
+    def remaining(self) -> int:
+        """How many episodes are still to be played."""
+        return self.last - self.learner.episode + 1
+
+    def advance(self) -> int:
+        """Play for about `CHUNK_SECONDS`; returns how many episodes."""
+        began, before = time.perf_counter(), self.seconds
+        first = self.learner.episode
+        for t in range(first, self.last + 1):
+            self.episode(t)
+            self.seconds = before + time.perf_counter() - began
+            if self.seconds - before > CHUNK_SECONDS:
+                break
+        return self.learner.episode - first
+
+    def episode(self, t: int) -> None:
+        """Play episode t and learn from it; where it cannot be, nothing has happened."""
+        learner = self.learner
+        luck = self.rng.random(learner.interface.H)
+        try:
+            played = self.box.play(learner.state.pi, luck, self.luck)  # read, not kept: no copy
+            wanted = t == self.wanted[len(self.rows)]
+            row = self._row(played) if wanted else None
+            self.observe(played)
+        except InvalidEpisode as problem:
+            raise InvalidEpisode(f"episode {t}, {problem}") from problem.__cause__
+        self.luck = None  # the environment goes on with the luck that it has
+        add_shortfalls(played.constraints, played.thresholds, self.asked, self.senses, self.sums)
+        if row is not None:
+            self.rows.append(np.concatenate([row, *self.sums]))
+
+    def _row(self, played: Episode) -> Float:
+        """What there is to record of an episode before it is learned from."""
+        learner = self.learner
+        sums = played.rewards.sum(keepdims=True), played.constraints.sum(axis=0)
+        beliefs = learner.multipliers, learner.thresholds, *learner.threshold_bounds
+        return np.concatenate([*sums, *beliefs])
+
+    def result(self) -> Run:
+        """The run so far; what only the truth could tell is missing."""
+        m, n = self.learner.interface.m, len(self.rows)
+        table = np.reshape(self.rows, (n, 1 + 7 * m))
+        constraints, multipliers, thresholds, lower, upper, weak, strong = (
+            frozen(part.copy()) for part in np.moveaxis(table[:, 1:].reshape(n, 7, m), 1, 0)
+        )
+        return Run(
+            episodes=frozen(self.wanted[:n].copy()),
+            values=frozen(table[:, 0].copy()),
+            constraint_values=constraints,
+            multipliers=multipliers,
+            thresholds=thresholds,
+            threshold_bounds=(lower, upper),
+            regret=None,
+            strong_regret=None,
+            violations=weak,
+            strong_violations=strong,
+            policy=self.learner.policy,
+            learner=self.learner,
+            optimum=float("nan"),
+            seed=self.seed,
+            track="realised",
+            seconds=self.seconds,
+        )
+
+
+def _fitting(env: Any, learner: Learner, declarations: dict[str, Any]) -> BlackBox:
+    """The environment as a box that fits the learner."""
+    mine = learner.interface
+    if not isinstance(env, BlackBox):
+        said = {
+            "horizon": mine.H,
+            "senses": mine.units.senses,
+            "reward_range": mine.units.reward_range,
+            "constraint_ranges": mine.units.constraint_ranges,
+        }
+        declarations = said | declarations
+    box = as_box(env, declarations)
+    theirs = make_interface(**box.interface)
+    if (mine.S, mine.A, mine.H, mine.m) != (theirs.S, theirs.A, theirs.H, theirs.m):
+        raise InvalidOption(
+            f"the learner is for S={mine.S}, A={mine.A}, H={mine.H}, m={mine.m}; the environment has "
+            f"S={theirs.S}, A={theirs.A}, H={theirs.H}, m={theirs.m}. Make it with "
+            "**env_interface(env, …) and the same declarations."
+        )
+    if mine.units != theirs.units:
+        raise InvalidOption("the learner has other senses or ranges than the environment.")
+    if (mine.mask & ~theirs.mask).any():
+        raise InvalidOption("the learner may take actions that the environment does not admit.")
+    if not box.shows_thresholds and learner.options.thresholds is None:
+        raise InvalidOption(
+            "the environment shows no thresholds, so they cannot be learned. Give thresholds= to the learner, or say "
+            "where they are: thresholds=, a key of info or a function of a Step."
+        )
+    return box
+
+
+def _another(seed: int, episode: int) -> int:
+    """A seed for a learner that goes on at `episode`."""
+    return int(np.random.SeedSequence(seed, spawn_key=(episode,)).generate_state(1)[0])

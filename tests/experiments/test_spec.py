@@ -1,0 +1,261 @@
+"""A sweep as data: what a TOML file may say, and which runs it means."""
+
+from __future__ import annotations
+
+import copy
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import safespot as ss
+from safespot.experiments import as_spec, read_spec
+from safespot.experiments.settings import make_learner, read_setting
+from safespot.experiments.spec import (
+    DriftSpec,
+    LawSpec,
+    LearnerSpec,
+    ProblemSpec,
+    SignalsSpec,
+    Spec,
+)
+from tests.support.sweeping import TINY, tiny
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "sweeps").glob("*.toml"))
+
+EVERYTHING = """
+episodes = [1000, 2_000]
+seeds = [3, 5]
+record = 100
+track = "grid"
+
+[problem]
+name = "random"
+options = { states = 4, horizon = 3 }
+grid.seed = [1, 2]
+grid.signals = [{}, { rewards = { law = "beta", concentration = 5 } }]
+
+[[learners]]
+name = "spot"
+options = { rho = "slater", thresholds = "known" }
+grid.stance = ["pessimistic", 0.5]
+grid.window = [1.0, 0.25]
+
+[[learners]]
+name = "spot"
+anytime = true
+options = { rho = "inf", policy_step = 0.1, dual_step = 0.1 }
+"""
+
+
+def test_every_combination_is_a_run(tmp_path: Path) -> None:
+    (tmp_path / "sweep.toml").write_text(EVERYTHING)
+    runs = read_spec(tmp_path / "sweep.toml").runs()
+    assert len(runs) == 2 * 2 * 2 * (4 + 1) * 2  # episodes, problems, signals, learners, seeds
+    assert len({run.id for run in runs}) == len(runs)
+    assert {run.episodes for run in runs} == {1000, 2000}
+    assert {run.seed for run in runs} == {3, 5}
+    assert {run.problem_options["seed"] for run in runs} == {1, 2}
+    assert {(run.record, run.track) for run in runs} == {(100, "grid")}
+    assert {
+        (run.learner_options.get("stance"), run.learner_options.get("window"))
+        for run in runs
+        if not run.anytime
+    } == {(stance, window) for stance in ("pessimistic", 0.5) for window in (1.0, 0.25)}
+    assert sum(run.signals.rewards is not None for run in runs) == len(runs) // 2
+
+
+def test_several_problems_are_several_tables(tmp_path: Path) -> None:
+    one = {"name": "random", "options": {"states": 3}, "grid": {"seed": [1, 2]}}
+    spec = {**TINY, "problem": [one, {"name": "triage"}]}
+    runs = as_spec(spec).runs()
+    alone = [run.id for each in spec["problem"] for run in tiny(problem=each)]
+    assert [run.id for run in runs] == alone
+    with pytest.raises(ss.InvalidOption, match=r"problem\.1\.nmae: there is no such key"):
+        as_spec({**TINY, "problem": [one, {"name": "triage", "nmae": 1}]})
+    with pytest.raises(ss.InvalidOption, match="problem: "):
+        as_spec({**TINY, "problem": []})
+
+
+def test_an_id_is_readable_and_depends_on_the_content_alone() -> None:
+    (run, *_) = tiny(episodes=200)
+    assert re.fullmatch(r"random-spot-200-seed0-[0-9a-f]{16}", run.id)
+    # Written down once: another machine or version must find the same.
+    assert run.id == "random-spot-200-seed0-4634519e00c0f65f"
+    shuffled = copy.deepcopy(TINY)
+    shuffled["episodes"] = 200
+    shuffled["problem"]["options"] = {"horizon": 3, "actions": 2, "states": 3}
+    shuffled["learners"][0]["grid"]["stance"] = [1, 0]
+    others = as_spec(dict(reversed(shuffled.items()))).runs()
+    assert run.id in {other.id for other in others}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"episodes": 61}, {"seed": 7}, {"record": "all"}, {"track": "grid"}, {"anytime": True},
+        {"problem_options": {"states": 3, "actions": 2, "horizon": 3, "seed": 0}},
+        {"learner_options": {"rho": "slater", "bonus_scale": 0.02, "stance": 0.0}},
+        {"signals": SignalsSpec(rewards=LawSpec(law="gaussian"))}, {"problem": "randon"}, {"learner": "spit"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_every_part_of_the_content_counts(change: dict[str, Any]) -> None:
+    (run, *_) = tiny()
+    assert replace(run, **change).id != run.id
+
+
+def test_a_file_is_told_by_its_content(tmp_path: Path) -> None:
+    def ids(path: Path, **options: Any) -> set[str]:
+        chosen = {"name": "file", "options": {"path": str(path), **options}}
+        return {run.id for run in as_spec({**TINY, "problem": chosen}).runs()}
+
+    cmdp = ss.problems.make("bandit").cmdp
+    first, twin, other = (tmp_path / f"{name}.safetensors" for name in ("a", "b", "c"))
+    cmdp.save(first)
+    cmdp.save(twin)
+    cmdp.with_thresholds(0.5 * cmdp.limits).save(other)
+    assert ids(first) == ids(twin)
+    assert not ids(first) & ids(other)
+    run = as_spec({**TINY, "problem": {"name": "file", "options": {"path": str(first)}}}).runs()[0]
+    assert read_setting(run.setting).problem.cmdp == cmdp
+    read_setting.cache_clear()
+    first.write_bytes(other.read_bytes())
+    with pytest.raises(ss.InvalidFile, match="has changed"):
+        read_setting(run.setting)
+    with pytest.raises(ss.InvalidFile, match="cannot read"):
+        ids(tmp_path / "nothing.npz")
+    with pytest.raises(ss.InvalidOption, match="needs the option path"):
+        as_spec({**TINY, "problem": {"name": "file"}}).runs()
+
+
+def test_one_number_has_one_spelling_and_a_repeated_run_is_one() -> None:
+    spelt = [
+        tiny(learners=[{"name": "spot", "options": {"rho": 2, "stance": x}}]) for x in (1, 1.0)
+    ]
+    assert [run.id for run in spelt[0]] == [run.id for run in spelt[1]]
+    twice = tiny(
+        learners=[{"name": "spot", "options": {"rho": 2}, "grid": {"stance": [1, 1.0, 0]}}]
+    )
+    assert len(twice) == 2 * 2
+
+
+def test_all_errors_are_named_at_once_with_their_keys(tmp_path: Path) -> None:
+    (tmp_path / "bad.toml").write_text(
+        """
+        episodes = 2000.0
+        seeds = [1, -1, "a", true]
+        recrod = 3
+        track = "all"
+        [problem]
+        nmae = "random"
+        options = { states = nan, born = 1979-05-27 }
+        grid.seed = []
+        grid.slack = 3
+        grid.states = [-inf]
+        signals.drift = { thresholds = ["a"], first = 0 }
+        signals.rewards = { law = "gausian" }
+        signals.constraints = { law = "bernoulli", sd = 0.1 }
+        [[learners]]
+        name = "../spot"
+        options.rho = inf
+        grid.stance = [nan]
+        anytime = 1
+        """
+    )
+    with pytest.raises(ss.InvalidOption) as raised:
+        read_spec(tmp_path / "bad.toml")
+    first, *lines = str(raised.value).splitlines()
+    assert "bad.toml is no sweep" in first
+    keys = [line.split(":")[0].strip() for line in lines]
+    assert sorted(keys) == sorted(
+        [
+            "episodes", "seeds", "seeds.1", "seeds.2", "seeds.3", "recrod", "track", "problem.name",
+            "problem.nmae", "problem.options.states", "problem.options.born", "problem.grid.seed",
+            "problem.grid.slack", "problem.grid.states.0", "problem.signals.drift.thresholds.0",
+            "problem.signals.drift.first", "problem.signals.rewards.law",
+            "problem.signals.constraints", "learners.0.name", "learners.0.options.rho",
+            "learners.0.grid.stance.0", "learners.0.anytime",
+        ]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["episodes = ", b"\xff", None])
+def test_what_is_no_toml_is_our_error(text: Any, tmp_path: Path) -> None:
+    path = tmp_path / "sweep.toml"
+    if text is not None:
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(ss.InvalidOption, match=r"sweep\.toml"):
+        read_spec(path)
+
+
+def test_options_from_the_truth_and_infinity() -> None:
+    known = {"name": "spot", "options": {"rho": "slater", "thresholds": "known"}}
+    (run, *_) = tiny(learners=[known])
+    learner, cmdp = make_learner(run), read_setting(run.setting).problem.cmdp
+    assert learner.rho == ss.slater(cmdp).rho
+    assert learner.options.episodes == 60
+    np.testing.assert_allclose(learner.thresholds, cmdp.limits)
+    steps = {"policy_step": 0.1, "dual_step": 0.1}
+    (run, *_) = tiny(
+        learners=[{"name": "spot", "anytime": True, "options": {"rho": "inf", **steps}}]
+    )
+    assert make_learner(run).rho == math.inf
+    assert make_learner(run).options.episodes is None
+
+
+def test_laws_and_drift_are_the_problems() -> None:
+    signals = {
+        "rewards": {"law": "gaussian", "sd": 0.2},
+        "constraints": {"law": "beta"},
+        "thresholds": {"law": "deterministic"},
+        "drift": {"thresholds": [0.5], "first": 10, "last": 20},
+    }
+    (run, *_) = tiny(problem={**TINY["problem"], "signals": signals})
+    found = read_setting(run.setting).problem.signals
+    assert found.rewards == ss.Gaussian(0.2)
+    assert found.constraints == ss.Beta()
+    assert found.thresholds == ss.Deterministic()
+    assert found.drift is not None
+    assert (found.drift.thresholds, found.drift.first, found.drift.last) == ([0.5], 10, 20)
+    assert "drift" not in tiny()[0].content["signals"]
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_are_sweeps_whose_learners_can_be_made(path: Path) -> None:
+    runs = read_spec(path).runs()
+    assert len(runs) >= 16
+    for run in {str(run.learner_options): run for run in runs}.values():
+        make_learner(run)
+
+
+def test_the_comparison_has_every_learner_with_limits_known_and_learned() -> None:
+    (path,) = (path for path in EXAMPLES if path.stem == "learners")
+    runs = read_spec(path).runs()
+    assert len({run.problem for run in runs}) == 3
+    known = {run.learner for run in runs if "thresholds" in run.learner_options}
+    assert known | {"spot"} == set(ss.learners.names())
+    learned = {run.learner for run in runs if "thresholds" not in run.learner_options}
+    # Known limits are what makes it another learner than `spot`; the yardsticks learn none.
+    assert learned == set(ss.learners.names()) - {"opt-primal-dual", "fixed", "uniform"}
+
+
+def test_there_are_examples() -> None:
+    assert {path.stem for path in EXAMPLES} >= {"tradeoff", "drift", "known-thresholds"}
+
+
+def test_the_page_describes_a_sweep_and_every_key_of_it(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "experiments.md").read_text()
+    (text,) = re.findall(r"```toml\n(.*?)```", page, re.S)
+    (tmp_path / "sweep.toml").write_text(text)
+    assert len(read_spec(tmp_path / "sweep.toml").runs()) == 2 * (3 + 1) * 8
+    for model, prefix in ((Spec, ""), (ProblemSpec, "problem."), (LearnerSpec, "learners.")):
+        for name in model.model_fields:
+            if name not in ("problem", "learners"):
+                assert f"`{prefix}{name}`" in page, name
+    for name in (*SignalsSpec.model_fields, *LawSpec.model_fields, *DriftSpec.model_fields):
+        assert f"`{name}`" in page, name

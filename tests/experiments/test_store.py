@@ -1,0 +1,314 @@
+"""The store: what is in its files, how they are asked, and who may write to them."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import safespot as ss
+from safespot import files
+from safespot.experiments import Store
+from safespot.experiments.locks import Claims
+from safespot.experiments.parquet import Encoder, columns
+from tests.support.sweeping import TINY, contents, sweep_inline, tiny
+
+PER_CONSTRAINT = (
+    "constraint", "multiplier", "threshold", "threshold_lower", "threshold_upper", "violation",
+    "strong_violation",
+)  # fmt: skip
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return sweep_inline(tmp_path_factory.mktemp("store") / "store", tiny())
+
+
+def test_a_run_holds_what_learn_returns(store: Store) -> None:
+    run = tiny()[1]
+    problem = ss.problems.make("random", **TINY["problem"]["options"])
+    learner = ss.Spot(
+        **problem.interface,
+        episodes=60,
+        rho=ss.slater(problem.cmdp).rho,
+        bonus_scale=0.01,
+        stance=0.0,
+    )
+    result = ss.learn(problem, learner, seed=1)
+    found = store.query(
+        "select * from results where run = ? order by episode", [run.id]
+    ).fetchnumpy()
+    assert set(found) == {"run", *columns(result)}
+    for name, column in columns(result).items():
+        assert np.asarray(found[name]).tobytes() == column.tobytes(), name
+    lower, upper = result.threshold_bounds
+    np.testing.assert_array_equal(found["threshold_lower_0"], lower[:, 0])
+    np.testing.assert_array_equal(found["threshold_upper_0"], upper[:, 0])
+    np.testing.assert_array_equal(found["regret"], result.regret)
+    about = store.about(run.id)
+    assert about["optimum"] == result.optimum
+    assert about["limits"] == problem.cmdp.limits.tolist()
+    assert about["rho"] == learner.rho
+    assert (about["problem"], about["learner"], about["seed"]) == ("random", "spot", 1)
+    assert about["seconds"] > 0.0
+    provenance = about["provenance"]
+    assert provenance["versions"]["safespot"] == ss.__version__
+    assert provenance["versions"]["numpy"] == np.__version__
+    assert provenance["began"] <= provenance["ended"]
+    assert provenance["host"]
+
+
+def test_the_page_names_every_column_and_every_key(store: Store) -> None:
+    page = (DOCS / "store.md").read_text()
+    for name, *_ in store.query("describe select * from results").fetchall():
+        name = name.removesuffix("_0") + ("_i" if name.endswith("_0") else "")
+        assert f"`{name}`" in page, name
+    about = store.about(tiny()[0].id)
+    for name in [*about, *about["provenance"]]:
+        assert f"`{name}`" in page, name
+
+
+def test_two_constraints_have_two_columns(tmp_path: Path) -> None:
+    runs = [
+        *tiny(problem={"name": "triage"}, seeds=1)[:1],
+        *tiny(seeds=1)[:1],
+    ]
+    store = sweep_inline(tmp_path / "store", runs)
+    for run in runs:
+        rows = store.query("select * from results where run = ?", [run.id])
+        found = {name for name, x in rows.fetchnumpy().items() if not np.ma.getmaskarray(x).all()}
+        m = 2 if run.problem == "triage" else 1
+        assert found >= {f"{name}_{i}" for name in PER_CONSTRAINT for i in range(m)}
+        assert all(f"{name}_{m}" not in found for name in PER_CONSTRAINT)
+
+
+def test_undefined_regret_is_null(tmp_path: Path) -> None:
+    # No policy can have a constraint of 1 at each of the three steps.
+    signals = {"drift": {"thresholds": [3.0], "first": 30}}
+    runs = tiny(problem={**TINY["problem"], "signals": signals}, seeds=1)
+    store = sweep_inline(tmp_path / "store", runs)
+    rows = store.query("select episode, regret, violation from results").fetchall()
+    assert all((regret is None) == (episode >= 30) for episode, regret, _ in rows)
+    assert all(violation is not None for *_, violation in rows)
+    assert store.about(runs[0].id)["optimum"] is None
+
+
+def test_the_columns_of_some_runs(store: Store, tmp_path: Path) -> None:
+    first, second = (run.id for run in tiny()[:2])
+    found = store.columns([second, first])
+    assert set(found) == {first, second}
+    want = store.query(
+        "select episode, regret from results where run = ? order by episode", [second]
+    ).fetchnumpy()
+    np.testing.assert_array_equal(found[second]["episode"], want["episode"])
+    np.testing.assert_array_equal(found[second]["regret"], want["regret"])
+    assert store.columns([]) == {}
+    with pytest.raises(ss.SafespotError, match="no such results"):
+        store.columns(["nobody"])
+
+
+def test_audited_runs_have_more_columns_and_others_have_nan_there(tmp_path: Path) -> None:
+    plain, audited = tiny(seeds=1)[0], tiny(seeds=1, track="audit")[0]
+    assert plain.id != audited.id
+    found = sweep_inline(tmp_path / "store", [plain, audited]).columns([plain.id, audited.id])
+    assert np.isnan(found[plain.id]["audit_zeta_sum"]).all()
+    assert (np.diff(found[audited.id]["audit_zeta_sum"]) > 0.0).all()
+    np.testing.assert_array_equal(found[plain.id]["regret"], found[audited.id]["regret"])
+
+
+def test_bytes_do_not_depend_on_who_is_encoded_together(store: Store, tmp_path: Path) -> None:
+    for order in (1, -1):
+        for run in tiny()[::order]:
+            sweep_inline(tmp_path / str(order), [run])
+        assert contents(tmp_path / str(order)) == contents(store.path)
+
+
+def test_long_runs_keep_their_order_and_their_bytes_in_any_company() -> None:
+    import duckdb
+
+    def made(rows: int, seed: int) -> dict[str, Any]:
+        return {"episode": np.arange(rows), "value": np.random.default_rng(seed).random(rows)}
+
+    long, short = made(300_000, 0), {f"short{k}": made(107, k) for k in range(150)}
+    encoder = Encoder()
+    together = encoder({**short, "long": long, "other": made(70_000, 1)})
+    for name in ("long", "short0", "short149"):
+        assert encoder({name: {**short, "long": long}[name]})[name] == together[name]
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "long.parquet").write_bytes(together["long"])
+        found = duckdb.connect().execute(f"from '{folder}/long.parquet'").fetchnumpy()
+    encoder.close()
+    assert set(found["run"]) == {"long"}
+    np.testing.assert_array_equal(found["episode"], long["episode"])
+    np.testing.assert_array_equal(found["value"], long["value"])
+
+
+def test_runs_can_be_asked_for_their_options(store: Store) -> None:
+    rows = store.query(
+        "select learner_options->>'stance' as stance, count(*), max(regret) from results "
+        "join runs using (run) where episode = episodes group by all order by stance"
+    ).fetchall()
+    assert [row[:2] for row in rows] == [("0.0", 2), ("0.5", 2)]
+    assert store.query("select count(*) from runs").fetchall() == [(4,)]
+    assert store.query("select distinct track, record from runs").fetchall() == [("every", '"log"')]
+
+
+def test_a_frame_has_everything(store: Store) -> None:
+    frame = store.frame()
+    assert set(frame["learner.stance"]) == {0.0, 0.5}
+    assert set(frame["problem.states"]) == {3}
+    assert set(frame["seed"]) == {0, 1}
+    assert len(frame) == store.query("select count(*) from results").fetchall()[0][0]
+    assert (frame["limit_0"] > 0).all()
+
+
+def test_a_frame_without_pandas_says_what_to_do(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ss.SafespotError, match="pip install pandas"):
+        store.frame()
+    assert len(store.query("from runs").fetchnumpy()["run"]) == 4  # this needs none
+
+
+def test_new_runs_with_new_columns_are_seen(tmp_path: Path) -> None:
+    store = sweep_inline(tmp_path / "store", tiny(seeds=1))
+    before = store.query("from results")
+    sweep_inline(tmp_path / "store", tiny(problem={"name": "triage"}, seeds=1))
+    assert "violation_1" in store.query("from results").columns
+    assert "violation_1" not in before.columns
+    assert before.fetchall()
+
+
+@pytest.mark.parametrize("sql", ["selec 1", "select nothing from results", ""])
+def test_wrong_questions_are_our_errors(sql: str, store: Store) -> None:
+    with pytest.raises(ss.SafespotError):
+        store.query(sql)
+
+
+def test_a_folder_that_is_no_store_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ss.InvalidFile, match="no store"):
+        Store(tmp_path / "nothing")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").touch()
+    with pytest.raises(ss.InvalidFile, match="other things"):
+        Store.create(tmp_path / "mine")
+    with pytest.raises(ss.InvalidFile, match="cannot make"):
+        Store.create(tmp_path / "mine" / "thesis.tex" / "store")
+    with pytest.raises(ss.InvalidFile, match="pattern"):
+        Store.create(tmp_path / "a*b")
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "store.json").write_text(json.dumps({"store": 99}))
+    with pytest.raises(ss.InvalidFile, match="Upgrade"):
+        Store.create(tmp_path / "new")
+    empty = Store.create(tmp_path / "empty")
+    with pytest.raises(ss.InvalidFile, match="no finished run yet"):
+        empty.query("from results")
+    with pytest.raises(ss.UnknownName, match="no finished run 'x'"):
+        empty.about("x")
+
+
+def test_a_quote_in_the_path_is_no_trouble(tmp_path: Path) -> None:
+    store = sweep_inline(tmp_path / "it's", tiny(seeds=1)[:1])
+    assert store.query("select count(*) from runs").fetchall() == [(1,)]
+
+
+# --- Claims
+
+
+def test_a_claim_is_one_sweeps_alone(tmp_path: Path) -> None:
+    first, second = Claims(tmp_path), Claims(tmp_path)
+    assert first.take("a")
+    assert not second.take("a")
+    assert second.take("b")
+    first.release("a")
+    assert not (tmp_path / "a").exists()
+    assert second.take("a")
+    second.release_all()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_death_of_a_process_releases_its_claims(tmp_path: Path) -> None:
+    child = os.fork()
+    if child == 0:
+        assert Claims(tmp_path).take("a")
+        (tmp_path / "taken").touch()
+        signal.pause()
+    while not (tmp_path / "taken").exists():
+        pass
+    ours = Claims(tmp_path)
+    assert not ours.take("a")
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert ours.take("a")
+
+
+def test_a_claim_on_a_removed_file_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The holder removes the file between our open and our lock: what we have locked has no name any more.
+    first, second = Claims(tmp_path), Claims(tmp_path)
+    assert first.take("a")
+    import fcntl
+
+    lock, calls = fcntl.flock, [0]
+
+    def late(descriptor: int, how: int) -> None:
+        calls[0] += 1
+        if calls[0] == 1:
+            first.release("a")
+        lock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    assert second.take("a")
+    assert calls[0] == 2
+    assert not first.take("a")
+    second.release("a")
+
+
+# --- Files
+
+
+def test_several_files_are_written_at_once(tmp_path: Path) -> None:
+    want = {tmp_path / f"{n}": bytes([n]) * 1000 * n for n in range(50)}
+    files.replace_all(want)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == want
+
+
+def test_one_of_several_that_fails_leaves_no_temporary_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Broken(files.Disk):
+        def fill(self, file: Any, data: bytes) -> None:
+            if data == b"7":
+                raise OSError(28, "No space left on device")
+            super().fill(file, data)
+
+    monkeypatch.setattr(files, "disk", Broken())
+    with pytest.raises(ss.InvalidFile, match="No space left"):
+        files.replace_all({tmp_path / f"{n}": b"%d" % n for n in range(20)})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_write_that_falls_short_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    files.replace(path, b"before")
+    child = os.fork()
+    if child == 0:  # the kernel takes 5,000 bytes of it, then none
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, 5_000))
+        try:
+            files.replace(path, bytes(8_000))
+        except ss.InvalidFile as problem:
+            os._exit(3 if "File too large" in str(problem) else 4)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+    assert path.read_bytes() == b"before"
+    assert list(tmp_path.iterdir()) == [path]

@@ -1,0 +1,516 @@
+"""Environments as black boxes: discretisers, declared signals and endings, and learning in them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.envs.toy_text import FrozenLakeEnv
+
+import safespot as ss
+from safespot.gym import Discretizer, ProblemEnv, Step, make_discretizer, warm_up
+
+NOTHING = ss.Ending(reward=0, constraints=0)
+
+
+class Corridor(gymnasium.Env[Any, Any]):
+    """Three squares; action 1 moves on and costs 1, and the third square ends the walk with reward 1."""
+
+    observation_space: Any = spaces.Discrete(3)
+    action_space: Any = spaces.Discrete(2)
+
+    def __init__(
+        self, *, six: bool = False, key: str | None = "cost", threshold: bool = True
+    ) -> None:
+        self.six, self.key, self.threshold = six, key, threshold
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[int, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.square = 0
+        return 0, {}
+
+    def step(self, action: int) -> Any:
+        self.square += action
+        ended = self.square == 2
+        info: dict[str, Any] = (
+            {} if self.key is None or self.six else {self.key: np.array([float(action)])}
+        )
+        if self.threshold:
+            info["threshold"] = np.array([0.5])
+        cost = (float(action),) if self.six else ()
+        return self.square, float(ended), *cost, ended, False, info
+
+
+def walk(actions: list[int], states: int = 4) -> Any:
+    """The policy that takes these actions, whatever the state."""
+    policy = np.zeros((len(actions), states, 2))
+    policy[np.arange(len(actions)), :, actions] = 1.0
+    return policy
+
+
+def test_an_early_end_is_padded_with_what_its_ending_declares() -> None:
+    box = ss.BlackBox(Corridor(), horizon=4, endings=ss.Ending(reward=0.25, constraints=0.75))
+    played = box.play(walk([1, 1, 1, 1]), np.full(4, 0.5))
+    assert played.states.tolist() == [0, 1, 3, 3, 3]
+    assert played.actions.tolist() == [1, 1, 0, 0]  # the lowest admissible one
+    assert played.rewards.tolist() == [0.0, 1.0, 0.25, 0.25]
+    assert played.constraints.ravel().tolist() == [1.0, 1.0, 0.75, 0.75]
+    np.testing.assert_array_equal(played.thresholds.ravel(), [0.5, 0.5, np.nan, np.nan])
+
+
+def test_an_end_at_the_horizon_needs_no_ending() -> None:
+    box = ss.BlackBox(Corridor(), horizon=2)
+    assert box.play(walk([1, 1], 3), np.full(2, 0.5)).states.tolist() == [0, 1, 2]
+    with pytest.raises(ss.InvalidEpisode, match="ended early, with 2, and no ending"):
+        ss.BlackBox(Corridor(), horizon=3).play(walk([1, 1, 1], 3), np.full(3, 0.5))
+
+
+def test_endings_are_told_apart_by_state_or_by_a_function() -> None:
+    by_state = ss.BlackBox(Corridor(), horizon=3, endings={2: NOTHING})
+    assert by_state.play(walk([1, 1, 1]), np.full(3, 0.5)).states.tolist() == [0, 1, 3, 3]
+    endings = {"early": ss.Ending(0, 1), "late": NOTHING}
+    box = ss.BlackBox(
+        Corridor(),
+        horizon=3,
+        endings=endings,
+        ending_of=lambda step: "late" if step.reward else "early",
+    )
+    assert box.play(walk([1, 1, 1], 5), np.full(3, 0.5)).states.tolist() == [0, 1, 4, 4]
+
+
+def test_the_interface_of_an_environment() -> None:
+    interface = ss.env_interface(Corridor(), horizon=4, endings=NOTHING, start=0)
+    assert interface["states"] == 4
+    assert interface["actions"] == 2
+    assert interface["horizon"] == 4
+    assert interface["constraints"] == 1
+    assert interface["start"] == 0
+    assert interface["senses"] == ("<=",)
+    assert interface["action_mask"].tolist() == [[True, True]] * 3 + [[True, False]]
+    assert ss.env_interface(Corridor(key="constraint"), horizon=4)["senses"] == (">=",)
+    assert ss.env_interface(Corridor(), horizon=4)["action_mask"] is None
+    ss.Spot(**interface, episodes=10, slack=1.0)
+
+
+@pytest.mark.parametrize(
+    ("env", "declared"),
+    [
+        (Corridor(), {}),
+        (Corridor(key="constraint"), {"senses": "<="}),
+        (Corridor(six=True), {}),
+        (Corridor(key="strain"), {"constraints": "strain", "senses": "<="}),
+        (Corridor(key=None), {"constraints": lambda step: step.action, "senses": "<="}),
+    ],
+)
+def test_signals_are_found_where_they_are(env: Corridor, declared: dict[str, Any]) -> None:
+    box = ss.BlackBox(env, horizon=3, **declared)
+    assert box.interface["senses"] == ("<=",)
+    played = box.play(walk([0, 1, 0], 3), np.full(3, 0.5))
+    assert played.constraints.ravel().tolist() == [0.0, 1.0, 0.0]
+    assert played.thresholds.ravel().tolist() == [0.5, 0.5, 0.5]
+
+
+def test_functions_see_the_step_as_the_environment_shows_it() -> None:
+    seen: list[Step] = []
+
+    def reward(step: Step) -> float:
+        seen.append(step)
+        return 0.5
+
+    box = ss.BlackBox(Corridor(), horizon=2, rewards=reward, thresholds=lambda step: [0.125])
+    played = box.play(walk([1, 1], 3), np.full(2, 0.5))
+    assert played.rewards.tolist() == [0.5, 0.5]
+    assert played.thresholds.ravel().tolist() == [0.125, 0.125]
+    assert [step[:5] for step in seen] == [(0, 1, 1, 0.0, False), (1, 1, 2, 1.0, True)]
+
+
+@pytest.mark.parametrize("sample", [0.25, [0.25], np.array([0.25])])
+def test_a_step_may_lack_a_threshold_sample(sample: Any) -> None:
+    box = ss.BlackBox(
+        Corridor(), horizon=3, thresholds=lambda step: sample if step.state == 0 else None
+    )
+    played = box.play(walk([0, 1, 0], 3), np.full(3, 0.5))
+    np.testing.assert_array_equal(played.thresholds.ravel(), [0.25, 0.25, np.nan])
+
+
+@pytest.mark.parametrize("wrong", [None, "much", [0.5, 0.5], np.nan])
+def test_a_step_without_its_constraints_is_an_error(wrong: Any) -> None:
+    box = ss.BlackBox(
+        Corridor(), horizon=2, constraints=lambda step: 0.5 if step.state == 0 else wrong
+    )
+    with pytest.raises(ss.InvalidEpisode, match="constraints"):
+        box.play(walk([1, 0], 3), np.full(2, 0.5))
+
+
+def test_a_time_limit_below_the_horizon_is_an_error() -> None:
+    short = gymnasium.wrappers.TimeLimit(Corridor(), 2)
+    with pytest.raises(ss.InvalidEpisode, match="time limit cut an episode off after 2 of 3"):
+        ss.BlackBox(short, horizon=3).play(walk([0, 0, 0], 3), np.full(3, 0.5))
+    assert (
+        ss.BlackBox(short, horizon=2).play(walk([0, 0], 3), np.full(2, 0.5)).states.tolist()
+        == [0] * 3
+    )
+
+
+def test_what_is_outside_its_range_is_an_error_unless_clipped() -> None:
+    declared: dict[str, Any] = {"horizon": 2, "rewards": lambda step: 3.0, "reward_range": (-1, 2)}
+    learner = ss.Spot(**ss.env_interface(Corridor(), **declared), episodes=5, slack=1.0)
+    with pytest.raises(
+        ss.InvalidEpisode, match=r"episode 1, step 0, rewards: 3\.0 lies outside its declared"
+    ):
+        ss.learn_env(Corridor(), learner, **declared)
+    run = ss.learn_env(Corridor(), learner, **declared, clip=True)
+    assert run.values[-1] == 4.0
+
+
+@pytest.mark.parametrize(
+    ("env", "declared", "words"),
+    [
+        (Corridor(), {}, "say how many steps"),
+        (Corridor(), {"horizon": 0}, "horizon must be at least 1"),
+        (Corridor(key=None), {"horizon": 2}, "shows nothing to be limited"),
+        (Corridor(), {"horizon": 2, "constraints": lambda step: [[1]]}, r"a number or \[m\] numbers"),
+        (Corridor(), {"horizon": 2, "constraints": lambda step: "x"}, "real numbers"),
+        (Corridor(), {"horizon": 2, "endings": 0}, "endings must be an Ending"),
+        (Corridor(), {"horizon": 2, "endings": ss.Ending(0, [0, 0])}, "each of the 1 constraints"),
+        (Corridor(), {"horizon": 2, "action_mask": [[True]]}, "action_mask has"),
+        (Corridor(), {"horizon": 2, "states": 3}, "bins are for Box"),
+        (Corridor(), {"horizon": 2, "senses": "<"}, "senses must be"),
+        (gymnasium.make("Pendulum-v1"), {"horizon": 2, "states": 3}, "Discrete action space is needed"),
+        (gymnasium.make("CartPole-v1"), {"horizon": 2}, r"must be cut into bins. Give states="),
+        ("CartPole-v1", {"horizon": 2}, "gymnasium.make makes one"),
+        (gymnasium.make("CartPole-v1"), {"horizon": 2, "states": 4}, "cannot be cut evenly"),
+    ],
+)  # fmt: skip
+def test_wrong_declarations_are_refused(env: Any, declared: dict[str, Any], words: str) -> None:
+    with pytest.raises(ss.InvalidOption, match=words):
+        ss.BlackBox(env, **declared)
+    assert any(ss.check_env(env, **declared))  # and told in words
+
+
+def test_a_missing_key_and_a_wrong_discretiser_are_errors() -> None:
+    sometimes = gymnasium.wrappers.TransformObservation(Corridor(), lambda o: o, spaces.Discrete(3))
+    box = ss.BlackBox(sometimes, horizon=2, states=Discretizer(1, int))
+    with pytest.raises(ss.InvalidEpisode, match="made state 1 of the observation 1"):
+        box.play(walk([1, 1], 1), np.full(2, 0.5))
+    corridor = Corridor(key="strain")
+    box = ss.BlackBox(corridor, horizon=2, constraints="strain")
+    corridor.key = None
+    with pytest.raises(ss.InvalidEpisode, match="step 0, constraints: info has no 'strain'"):
+        box.play(walk([0, 0], 3), np.full(2, 0.5))
+
+
+# Discretisers
+
+
+def test_tuples_are_numbered_with_the_last_part_fastest() -> None:
+    blackjack = gymnasium.make("Blackjack-v1").observation_space
+    states, number = make_discretizer(blackjack)
+    assert states == 32 * 11 * 2
+    assert number((0, 0, 1)) == 1
+    assert number((3, 5, 1)) == (3 * 11 + 5) * 2 + 1
+    assert number((31, 10, 1)) == states - 1
+
+
+def test_boxes_are_cut_at_their_edges() -> None:
+    box = spaces.Box(np.array([0.0, -1.0]), np.array([1.0, 1.0]), dtype=np.float64)
+    states, number = make_discretizer(box, [2, [0.0]])
+    assert states == 4
+    assert [number(np.array(x)) for x in ([0.2, -1], [0.2, 0.0], [0.5, -0.1], [1.0, 1.0])] == [
+        0,
+        1,
+        2,
+        3,
+    ]
+    assert make_discretizer(box, 3).states == 9
+    both = spaces.Tuple([box, spaces.Discrete(3, start=1)])
+    states, number = make_discretizer(both, [[2, [0.0]], None])
+    assert states == 12
+    assert number((np.array([0.5, -0.1]), 2)) == 2 * 3 + 1
+    for bins in ([2], [2, [1.0, 0.0]], [2, "x"], [2, [[1.0]]], 0, 1.5):
+        with pytest.raises(ss.InvalidOption):
+            make_discretizer(box, bins)
+    with pytest.raises(ss.InvalidOption, match="must have 2 entries"):
+        make_discretizer(both, 3)
+    with pytest.raises(ss.InvalidOption, match="cannot be numbered"):
+        make_discretizer(spaces.Text(3))
+
+
+def test_a_warm_up_finds_equally_frequent_bins() -> None:
+    cart = gymnasium.make("CartPole-v1")
+    bins = warm_up(cart, 3, episodes=30, seed=1)
+    assert [len(edges) for edges in bins] == [2, 2, 2, 2]
+    assert bins == warm_up(cart, 3, episodes=30, seed=1)
+    states, number = make_discretizer(cart.observation_space, bins)
+    assert states == 81
+    assert 0 <= number(cart.reset(seed=0)[0]) < 81
+    assert warm_up(gymnasium.make("Blackjack-v1"), 3) == [None, None, None]
+    pair = spaces.Tuple([spaces.Box(-1.0, 1.0, (1,)), spaces.Discrete(2)])
+    paired = gymnasium.wrappers.TransformObservation(
+        gymnasium.make("MountainCar-v0"), lambda o: (o[:1], 0), pair
+    )
+    assert [None if cut is None else len(cut[0]) for cut in warm_up(paired, 4, episodes=1)] == [
+        3,
+        None,
+    ]
+
+
+# Learning
+
+
+def spot(interface: dict[str, Any], episodes: int = 60, **options: Any) -> ss.Spot:
+    return ss.Spot(**interface, episodes=episodes, rho=2.0, bonus_scale=0.01, **options)
+
+
+@pytest.mark.parametrize("name", ["machine", "triage", "frozen-lake", "taxi"])
+def test_a_problem_as_a_black_box_is_learned_as_by_its_table(name: str) -> None:
+    problem = ss.problems.make(name)
+    env = gymnasium.make(f"safespot/{name}-v0")
+    interface = ss.env_interface(env)
+    for key, value in problem.interface.items():
+        np.testing.assert_array_equal(interface[key], value)
+    ours, theirs = spot(interface), spot(problem.interface)
+    realised = ss.learn_env(env, ours, seed=3)
+    exact = ss.learn(problem, theirs, seed=3)
+    np.testing.assert_array_equal(ours.policy, theirs.policy)
+    for curve in ("episodes", "multipliers", "thresholds", "threshold_bounds"):
+        np.testing.assert_array_equal(getattr(realised, curve), getattr(exact, curve))
+
+
+def test_gymnasiums_own_lake_is_learned_as_its_table() -> None:
+    # Without slipping and with what is seen being what is meant, luck is only in the actions.
+    lake: Any = FrozenLakeEnv(is_slippery=False)
+    squares = np.ravel(lake.desc)
+    declared: dict[str, Any] = {
+        "constraints": lambda o: squares[o.next_state] == b"H", "senses": "<=",
+        "endings": NOTHING, "horizon": 12,
+    }  # fmt: skip
+    laws = ss.Signals(ss.Deterministic(), ss.Deterministic(), ss.Deterministic())
+    table = ss.problem_from_table(lake, thresholds=[0.05], signals=laws, **declared)
+    interface = ss.env_interface(lake, start=0, **declared)
+    ours, theirs = (spot(i, thresholds=[0.05]) for i in (interface, table.interface))
+    realised = ss.learn_env(lake, ours, seed=1, **declared)
+    exact = ss.learn(table, theirs, seed=1)
+    np.testing.assert_array_equal(ours.policy, theirs.policy)
+    np.testing.assert_array_equal(realised.multipliers, exact.multipliers)
+    assert (ours.policy[0, 0] != 0.25).all()
+
+
+def test_a_run_holds_realised_sums() -> None:
+    env = gymnasium.make("safespot/machine-v0")
+    problem = ss.problems.make("machine")
+    learner = spot(problem.interface)
+    run = ss.learn_env(env, learner, seed=2, record="all")
+    assert run.regret is None
+    assert run.strong_regret is None
+    assert np.isnan(run.optimum)
+    assert run.learner is learner
+    twin, streams = spot(problem.interface), ss.streams(2)
+    violations = strong = 0.0
+    for t in range(1, 61):
+        played = ss.play(problem, twin.policy, streams, t)
+        twin.observe(played)
+        lacking = (played.constraints - played.thresholds).sum()
+        violations, strong = violations + lacking, strong + max(lacking, 0.0)
+        assert run.values[t - 1] == played.rewards.sum()
+        assert run.constraint_values[t - 1] == played.constraints.sum()
+        assert run.violation[t - 1] == pytest.approx(violations)
+        assert run.strong_violation[t - 1] == pytest.approx(strong)
+    assert run.episodes.tolist() == list(range(1, 61))
+
+
+def test_a_learner_goes_on_with_new_luck() -> None:
+    env = gymnasium.make("safespot/machine-v0")
+    learner = spot(ss.problems.make("machine").interface)
+    first = ss.learn_env(env, learner, 30, seed=0, record="all")
+    second = ss.learn_env(env, learner, seed=0, record="all")
+    assert second.episodes.tolist() == list(range(31, 61))
+    assert first.values.tolist() != second.values.tolist()
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    declared: dict[str, Any] = {"horizon": 4, "endings": NOTHING}
+    interface = ss.env_interface(Corridor(), **declared)
+    box = ss.BlackBox(Corridor(), **declared)
+    assert ss.env_interface(box) is box.interface
+    with pytest.raises(ss.InvalidOption, match="has its declarations already"):
+        ss.env_interface(box, horizon=3)
+    with pytest.raises(ss.InvalidOption, match="takes a learner"):
+        ss.learn_env(box, "spot")  # type: ignore[arg-type]
+    with pytest.raises(ss.InvalidOption, match="the learner is for S=3"):
+        ss.learn_env(box, spot(interface | {"states": 3, "action_mask": None}))
+    with pytest.raises(ss.InvalidOption, match="may take actions"):
+        ss.learn_env(box, spot(interface | {"action_mask": None}))
+    with pytest.raises(ss.InvalidOption, match="other senses or ranges"):
+        ss.learn_env(box, spot(interface | {"senses": ">="}))
+    blind = ss.BlackBox(Corridor(threshold=False), **declared)
+    with pytest.raises(ss.InvalidOption, match="shows no thresholds"):
+        ss.learn_env(blind, spot(blind.interface))
+    run = ss.learn_env(blind, spot(blind.interface, thresholds=[1.0]), 5)
+    assert np.isfinite(run.violation).all()
+
+
+# Environments that misbehave
+
+
+class Rogue(Corridor):
+    """A corridor that does something wrong at step 1 of episode 4 and is fine again afterwards."""
+
+    def __init__(self, crime: Any) -> None:
+        super().__init__()
+        self.crime, self.begun, self.taken = crime, -1, 0
+
+    def reset(self, **options: Any) -> Any:
+        self.begun += 1  # the box itself has begun one to look at it
+        self.taken = 0
+        return super().reset(**options)
+
+    def step(self, action: int) -> Any:
+        self.taken += 1
+        square, reward, ended, cut, info = super().step(action)
+        if (self.begun, self.taken) == (4, 2):
+            return self.crime(square, reward, ended, cut, info)
+        return square, reward, ended, cut, info
+
+
+def crash(*_: Any) -> Any:
+    raise RuntimeError("the pump is stuck")
+
+
+CRIMES: dict[str, tuple[Any, str]] = {
+    "nan reward": (lambda s, r, e, c, i: (s, np.nan, e, c, i), "rewards: nan lies outside"),
+    "no reward": (lambda s, r, e, c, i: (s, None, e, c, i), "rewards: nan lies outside"),
+    "wide reward": (lambda s, r, e, c, i: (s, 7.0, e, c, i), r"rewards: 7\.0 lies outside"),
+    "two rewards": (lambda s, r, e, c, i: (s, [0.5, 0.5], e, c, i), r"rewards: 1 number\(s\) are"),
+    "no cost": (lambda s, r, e, c, i: (s, r, e, c, {"threshold": 0.5}), "constraints: info has no 'cost'"),
+    "nan cost": (lambda s, r, e, c, i: (s, r, e, c, {**i, "cost": np.nan}), r"constraints\[0\]: nan lies"),
+    "two costs": (lambda s, r, e, c, i: (s, r, e, c, {**i, "cost": [0.0, 1.0]}), "constraints: 1 number"),
+    "wide threshold": (lambda s, r, e, c, i: (s, r, e, c, {**i, "threshold": -2.0}), r"thresholds\[0\]: -2\.0 lies"),
+    "two thresholds": (lambda s, r, e, c, i: (s, r, e, c, {**i, "threshold": [0.5, 1.0]}), "thresholds: 1 number"),
+    "state outside": (lambda s, r, e, c, i: (3, r, e, c, i), "state: 3 is none of the 3 numbers"),
+    "negative state": (lambda s, r, e, c, i: (-1, r, e, c, i), "state: -1 is none of the 3 numbers"),
+    "state in parts": (lambda s, r, e, c, i: (0.5, r, e, c, i), "state: TypeError was raised"),
+    "nan state": (lambda s, r, e, c, i: (np.nan, r, e, c, i), "state: TypeError was raised"),
+    "state array": (lambda s, r, e, c, i: (np.zeros(2), r, e, c, i), "state: TypeError was raised"),
+    "four elements": (lambda s, r, e, c, i: (s, r, e, i), "step: the environment's step returned 4"),
+    "nothing": (lambda *_: None, "step: TypeError was raised"),
+    "an info that is none": (lambda s, r, e, c, i: (s, r, e, c, None), "constraints: TypeError was raised"),
+    "a crash": (crash, "step: RuntimeError was raised: the pump is stuck"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("crime", CRIMES)
+def test_what_cannot_be_is_named_and_the_learner_goes_on(crime: str) -> None:
+    does, words = CRIMES[crime]
+    declared: dict[str, Any] = {"horizon": 4, "endings": NOTHING, "start": 0}
+    box, sound = ss.BlackBox(Rogue(does), **declared), ss.BlackBox(Corridor(), **declared)
+    learner, twin = spot(box.interface), spot(box.interface)
+    with pytest.raises(ss.InvalidEpisode, match=f"^episode 4, step 1, {words}") as caught:
+        ss.learn_env(box, learner, seed=5, record="all")
+    assert learner.episode == 4
+    run = caught.value.run  # type: ignore[attr-defined]
+    assert run.episodes.tolist() == [1, 2, 3]
+    ss.learn_env(sound, twin, 3, seed=5)
+    np.testing.assert_array_equal(learner.policy, twin.policy)
+    assert ss.learn_env(box, learner, seed=5, record="all").episodes.tolist() == list(range(4, 61))
+
+
+def test_a_sample_of_thresholds_is_whole_or_absent() -> None:
+    box = ss.BlackBox(
+        Corridor(), horizon=2, constraints=lambda step: [0.0, 1.0],
+        thresholds=lambda step: [0.5, 0.5] if step.state == 0 else [0.5, np.nan],
+    )  # fmt: skip
+    assert box.play(walk([0, 0], 3), np.full(2, 0.5)).thresholds.tolist() == [[0.5, 0.5]] * 2
+    with pytest.raises(ss.InvalidEpisode, match=r"step 1, thresholds\[1\]: nan lies outside"):
+        box.play(walk([1, 0], 3), np.full(2, 0.5))
+
+
+def test_an_error_of_the_environment_is_the_cause() -> None:
+    box = ss.BlackBox(Rogue(crash), horizon=4, endings=NOTHING)
+    with pytest.raises(ss.InvalidEpisode) as caught:
+        ss.learn_env(box, spot(box.interface))
+    assert isinstance(caught.value.__cause__, RuntimeError)
+    broken = Corridor()
+    broken.step = crash  # type: ignore[method-assign, assignment]
+    with pytest.raises(
+        ss.InvalidOption, match="first step cannot be taken: RuntimeError: the pump"
+    ):
+        ss.BlackBox(broken, horizon=4)
+    with pytest.raises(ss.InvalidOption, match="shows no signals: ZeroDivisionError"):
+        ss.BlackBox(Corridor(), horizon=4, constraints=lambda step: 1 // 0)
+    with pytest.raises(ss.InvalidOption, match="shows no signals: InvalidEpisode: info has no 'x'"):
+        ss.BlackBox(Corridor(), horizon=4, constraints="x")
+
+
+def test_a_failed_first_episode_leaves_an_empty_run() -> None:
+    rogue = Rogue(crash)
+    box = ss.BlackBox(rogue, horizon=4, endings=NOTHING)
+    rogue.begun = 3
+    learner = spot(box.interface)
+    with pytest.raises(ss.InvalidEpisode, match="episode 1, step 1") as caught:
+        ss.learn_env(box, learner)
+    run = caught.value.run  # type: ignore[attr-defined]
+    assert run.values.shape == (0,)
+    assert run.constraint_values.shape == (0, 1)
+    assert learner.episode == 1
+
+
+def test_ctrl_c_keeps_whole_episodes(capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupt(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    box = ss.BlackBox(Rogue(interrupt), horizon=4, endings=NOTHING)
+    learner = spot(box.interface)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        ss.learn_env(box, learner, record="all")
+    assert learner.episode == 4
+    assert caught.value.run.episodes.tolist() == [1, 2, 3]  # type: ignore[attr-defined]
+    run = ss.learn_env(box, learner, progress=True, record="all")
+    assert run.episodes.tolist() == list(range(4, 61))
+    assert "57 of 57 episodes" in capsys.readouterr().err
+
+
+def test_observations_that_no_bin_holds() -> None:
+    box = make_discretizer(spaces.Box(0, 1, (2,)), 2)
+    assert box.number([0.2, 0.7]) == 1
+    with pytest.raises(ss.InvalidEpisode, match="NaN"):
+        box.number([0.2, np.nan])
+    with pytest.raises(ValueError, match="zip"):
+        box.number([0.2])
+    pair = make_discretizer(spaces.Tuple((spaces.Discrete(2), spaces.Discrete(3, start=1))))
+    assert pair.number((1, 3)) == 5
+    with pytest.raises(ss.InvalidEpisode, match="4 is none of the 3 numbers from 1 on"):
+        pair.number((0, 4))  # it would be another state's number
+
+
+# The checker
+
+
+def test_a_sound_environment_is_found_sound() -> None:
+    assert ss.check_env(Corridor(), horizon=4, endings=NOTHING) == []
+    assert ss.check_env(ProblemEnv("triage")) == []
+
+
+def test_the_checker_says_what_is_missing_or_odd() -> None:
+    (missing,) = ss.check_env(Corridor(), horizon=8)
+    assert "no ending is declared" in missing
+    (blind,) = ss.check_env(Corridor(threshold=False), horizon=4, endings=NOTHING)
+    assert "no thresholds are shown" in blind
+    (wide,) = ss.check_env(
+        Corridor(), horizon=4, endings=NOTHING, rewards=lambda step: 5.0 * step.action
+    )
+    assert "rewards were seen from 0 to 5; their declared range is 0 to 1" in wide
+    (nan,) = ss.check_env(
+        Corridor(), horizon=4, endings=NOTHING, rewards=lambda step: np.nan if step.action else 1.0
+    )[:1]
+    assert nan.startswith("rewards were NaN in ")
+    found = ss.check_env(Rogue(crash), horizon=4, endings=NOTHING)
+    assert found == ["step 1, step: RuntimeError was raised: the pump is stuck"]
+    (flat,) = ss.check_env(Corridor(), horizon=4, rewards=lambda step: 0.0, endings=NOTHING)
+    assert "rewards were always 0" in flat
+    (start,) = ss.check_env(Corridor(), horizon=4, endings=NOTHING, start=1)
+    assert "did not start in state 1" in start
+    assert ss.check_env(object())

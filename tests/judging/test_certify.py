@@ -1,0 +1,584 @@
+"""Certificates: against a slow twin, over many seeds, and as records; proposals; trials are in `test_trials.py`."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import safespot as ss
+from safespot.errors import InvalidFile, InvalidModel, InvalidOption
+from safespot.evidence import certificate
+from safespot.judging import certify as judging_certify
+from safespot.judging.propose import _Pricing, add_learned_occupancy, best_learned
+from safespot.learners.spot import Spot
+from safespot.spot import visits
+from safespot.spot.visits import grow_statistics
+from tests.support.contract import VARIANTS, A, H, M, S, Subject
+
+Array = Any
+SUBJECTS = sorted(VARIANTS["spot"])
+
+
+def random_policy(rng: np.random.Generator, mask: Array) -> Array:
+    weights = rng.random(mask.shape) * mask
+    return weights / weights.sum(axis=2, keepdims=True)
+
+
+def fed(variant: str, how_many: int, **changes: Any) -> tuple[Subject, Spot, list[ss.Episode]]:
+    """A learner of a variant of the contract, and the episodes that it has seen."""
+    subject = Subject("spot", variant)
+    rng = np.random.default_rng(7)
+    seen = [subject.episode(rng) for _ in range(how_many)]
+    learner = subject.make(**changes)
+    for episode in seen:
+        learner.observe(episode)
+    return subject, learner, seen
+
+
+def twin(
+    subject: Subject, learner: Spot, seen: list[ss.Episode], times: int, policy: Array
+) -> Array:
+    """Value bounds of the reward and the constraints, [2, 1+M], inside, from the episodes alone."""
+    low, width, offset, scale = subject.maps
+    n, sums = np.zeros((H, S, A)), np.zeros((1 + M, H, S, A))
+    counts, starts = np.zeros((H, S, A, S)), np.zeros(S)
+    for e in seen:
+        starts[e.states[0]] += 1
+        for h in range(H):
+            at = h, e.states[h], e.actions[h]
+            n[at] += 1
+            counts[(*at, e.states[h + 1])] += 1
+            sums[(0, *at)] += (e.rewards[h] - low) / width
+            for i in range(M):
+                sums[(1 + i, *at)] += (e.constraints[h, i] - offset[i]) / scale[i]
+    n, sums, counts = times * n, times * sums, times * counts
+    T, delta = learner.options.episodes, learner.options.delta
+    if T is None:
+        k, T = 1, 1024
+        while len(seen) >= T:
+            k, T = k + 1, T + 1024 * 2**k
+        delta = delta / (k * (k + 1))
+    X = S * A * H * T / delta
+    l = math.log(10 * S * X)  # noqa: E741
+    bounds = np.zeros((2, 1 + M))
+    for c in range(1 + M):
+        lower, upper = np.zeros(S), np.zeros(S)
+        for h in reversed(range(H)):
+            ahead = H - h - 1
+            L, U = np.zeros((S, A)), np.full((S, A), ahead + 1.0)
+            for s, a in itertools.product(range(S), range(A)):
+                N = n[h, s, a]
+                if N < 2:
+                    continue
+                p = counts[h, s, a] / N
+                plain = math.sqrt((S + math.log(X)) / N)
+                sharp = sum(
+                    math.sqrt(2 * q * (1 - q) * l / (N - 1)) + 7 * l / (3 * (N - 1)) for q in p if q
+                )
+                phi = math.sqrt(math.log(M * X) / N) + ahead * min(plain, sharp)
+                mean = sums[c, h, s, a] / N
+                L[s, a] = max(mean - phi + p @ lower, 0.0)
+                U[s, a] = min(mean + phi + p @ upper, ahead + 1.0)
+            lower, upper = (policy[h] * L).sum(axis=1), (policy[h] * U).sum(axis=1)
+        start = subject.interface["start"]
+        if start is not None:
+            bounds[:, c] = lower[start], upper[start]
+        elif seen:
+            phi_0 = H * math.sqrt((S + math.log(X)) / len(seen))
+            mu: Array = starts / len(seen)
+            bounds[:, c] = max(mu @ lower - phi_0, 0.0), min(mu @ upper + phi_0, H)
+        else:
+            bounds[:, c] = 0.0, H
+    return bounds
+
+
+def outside(subject: Subject, inside: Array) -> tuple[Array, Array]:
+    """Reward bounds [2] and constraint bounds [2, M] in the user's units, lower end first."""
+    low, width, offset, scale = subject.maps
+    reward = H * low + width * inside[:, 0]
+    return reward, np.sort(H * offset + scale * inside[:, 1:], axis=0)
+
+
+# The bounds
+
+
+@pytest.mark.parametrize("variant", SUBJECTS)
+def test_bounds_are_those_of_the_twin(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if variant == "pool":
+        monkeypatch.setattr(visits, "DENSE", 0)
+    many = 1100 if variant == "anytime" else 200  # beyond the first epoch
+    for episodes, times in ((0, 1), (1, 1), (40, 1), (many, 3000)):
+        subject, learner, seen = fed(variant, episodes)
+        multiply(learner, times)
+        policy = random_policy(np.random.default_rng(1), subject.mask)
+        found = ss.certify(learner, policy)
+        reward, values = outside(subject, twin(subject, learner, seen, times, policy))
+        np.testing.assert_allclose(found.reward_bounds, reward, rtol=0, atol=1e-11)
+        np.testing.assert_allclose(found.value_bounds, values, rtol=0, atol=1e-11)
+        assert found.episodes == episodes
+        assert found.confidence == 0.95
+    # In the end no bound is at its end: the comparison says something of every part.
+    low, high = outside(subject, np.array([np.zeros(1 + M), np.full(1 + M, H)]))[1]
+    assert (found.value_bounds[0] > low).all()
+    assert (found.value_bounds[1] < high).all()
+
+
+def multiply(learner: Spot, times: int) -> None:
+    """Let every step have been seen so many times."""
+    counts = learner.statistics
+    for array in (counts.n, counts.sums, counts.successors.dense, counts.successors.counts):
+        array[:] *= times
+
+
+@pytest.mark.parametrize("variant", ["default", "units", "anytime", "pool"])
+def test_threshold_bounds_are_those_of_the_unscaled_learner(variant: str) -> None:
+    many = 1100 if variant == "anytime" else 300
+    _, learner, _ = fed(variant, many)
+    _, proven, _ = fed(variant, many, threshold_scale=1.0)
+    np.testing.assert_array_equal(
+        ss.certify(learner).threshold_bounds, np.array(proven.threshold_bounds)
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"bonus_scale": 0.0},
+        {"threshold_scale": 0.0},
+        {"clip_thresholds": False, "threshold_scale": 5.0},
+        {"bonus": "bernstein"},
+        {"stance": 1.0},
+    ],
+)
+def test_what_the_learner_plays_with_does_not_matter(changes: dict[str, Any]) -> None:
+    subject, learner, _ = fed("default", 300)
+    _, other, _ = fed("default", 300, **changes)
+    policy = random_policy(np.random.default_rng(2), subject.mask)
+    assert ss.certify(learner, policy).as_dict() == ss.certify(other, policy).as_dict()
+
+
+def test_known_thresholds_are_their_own_bounds() -> None:
+    _, learner, _ = fed("known", 50)
+    low, high = ss.certify(learner).threshold_bounds
+    np.testing.assert_allclose(low, [1.0, 2.0])
+    np.testing.assert_array_equal(low, high)
+
+
+def test_a_limit_that_nothing_can_break_is_safe_without_data() -> None:
+    learner = ss.Spot(S, A, H, M, episodes=10, rho=1.0, thresholds=[0.0, 1.0])
+    found = ss.certify(learner)
+    assert found.verdict == ("safe", "unknown")
+    assert found.safe.tolist() == [True, False]
+    assert found.more.tolist() == [0.0, math.inf]
+
+
+def test_lower_bounds_never_exceed_upper_ones() -> None:
+    for variant in SUBJECTS:
+        for episodes in (0, 3, 100):
+            _, learner, _ = fed(variant, episodes)
+            found = ss.certify(learner)
+            for low, high in (found.value_bounds, found.threshold_bounds):
+                assert (low <= high).all()
+            assert found.reward_bounds[0] <= found.reward_bounds[1]
+
+
+def test_the_policy_of_the_coming_episode_is_the_default() -> None:
+    _, learner, _ = fed("default", 100)
+    assert ss.certify(learner).as_dict() == ss.certify(learner, learner.policy).as_dict()
+    assert ss.certify(learner).covers(learner.policy)
+
+
+def test_tiny_problems_get_the_radii_of_a_smaller_delta() -> None:
+    tiny = ss.Spot(1, 1, 1, 1, episodes=2, rho=1.0, delta=0.9)
+    radii = judging_certify.proven(tiny.rates.radii)
+    assert math.exp(radii.L_p) == pytest.approx(20.0)
+    assert radii.L_r - radii.L_p == tiny.rates.radii.L_r - tiny.rates.radii.L_p
+    large = fed("default", 0)[1].rates.radii
+    assert judging_certify.proven(large).L_p == large.L_p
+
+
+# Verdicts
+
+
+def constant_learner(episodes: int, value: float, threshold: float, sense: str = ">=") -> Spot:
+    """One state, one action, one step, in the range [0, 4]: every signal is the same."""
+    learner = ss.Spot(
+        1, 1, 1, 1, senses=sense, ranges={"constraints": (0.0, 4.0)}, episodes=10**6, rho=1.0
+    )
+    episode = ss.Episode(
+        np.zeros(2, int), np.zeros(1, int), np.ones(1), np.array([[value]]), np.array([[threshold]])
+    )
+    for _ in range(episodes):
+        learner.observe(episode)
+    return learner
+
+
+@pytest.mark.parametrize(
+    ("sense", "value", "threshold", "verdict"),
+    [
+        (">=", 3.5, 0.5, "safe"),
+        (">=", 0.5, 3.5, "unsafe"),
+        ("<=", 0.5, 3.5, "safe"),
+        ("<=", 3.5, 0.5, "unsafe"),
+        (">=", 2.0, 2.0, "unknown"),
+        ("<=", 2.0, 2.0, "unknown"),
+    ],
+)
+def test_verdicts_in_either_sense(sense: str, value: float, threshold: float, verdict: str) -> None:
+    found = ss.certify(constant_learner(400, value, threshold, sense))
+    assert found.verdict == (verdict,)
+    assert found.safe.tolist() == [verdict == "safe"]
+    assert (found.shortfall[0] <= 0.0) == (verdict == "safe")
+    (low,), (high,) = found.value_bounds
+    assert low <= value <= high
+    (low,), (high,) = found.threshold_bounds
+    assert low <= threshold <= high
+    if verdict == "unknown":
+        assert math.isinf(found.more[0])  # no gap: nothing would decide
+    else:
+        assert found.more[0] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("sense", "value", "threshold", "verdict", "shortfall"),
+    [
+        (">=", (2.0, 3.0), (1.0, 2.0), "safe", 0.0),
+        (">=", (1.9, 3.0), (1.0, 2.0), "unknown", 0.1),
+        (">=", (0.5, 1.0), (1.0, 2.0), "unknown", 1.5),
+        (">=", (0.5, 0.9), (1.0, 2.0), "unsafe", 1.5),
+        ("<=", (0.5, 1.0), (1.0, 2.0), "safe", 0.0),
+        ("<=", (0.5, 1.1), (1.0, 2.0), "unknown", 0.1),
+        ("<=", (2.0, 3.0), (1.0, 2.0), "unknown", 2.0),
+        ("<=", (2.1, 3.0), (1.0, 2.0), "unsafe", 2.0),
+    ],
+)
+def test_where_one_verdict_ends_and_the_next_begins(
+    sense: str,
+    value: tuple[float, float],
+    threshold: tuple[float, float],
+    verdict: str,
+    shortfall: float,
+) -> None:
+    made = ss.certify(constant_learner(1, 2.0, 2.0)).as_dict()
+    made |= {"senses": [sense], "verdict": [verdict]}
+    made |= {"value_bounds": [[v] for v in value], "threshold_bounds": [[v] for v in threshold]}
+    found = ss.Certificate.from_dict(made)
+    assert found.verdict == (verdict,)
+    assert found.shortfall[0] == pytest.approx(shortfall)
+
+
+def test_more_episodes_are_about_enough() -> None:
+    """What is promised while it is unknown decides it, and hardly anything less does."""
+    few = ss.certify(constant_learner(60, 3.0, 1.0))
+    assert few.verdict == ("unknown",)
+    needed = 60 + int(few.more[0])
+    assert ss.certify(constant_learner(math.ceil(1.1 * needed), 3.0, 1.0)).verdict == ("safe",)
+    assert ss.certify(constant_learner(needed // 2, 3.0, 1.0)).verdict == ("unknown",)
+
+
+# Over many seeds
+
+
+def errors(seeds: int, episodes: int, **options: Any) -> int:
+    """In how many runs a certificate was wrong, about any of several policies, data-dependent ones among them."""
+    wrong = 0
+    for seed in range(seeds):
+        problem = ss.problems.make("random", states=2, actions=2, horizon=2, seed=seed % 10)
+        learner = ss.Spot(**problem.interface, episodes=episodes, rho=2.0, **options)
+        ss.learn(problem, learner, seed=seed)
+        policies = [
+            learner.policy,
+            ss.solve(problem.cmdp).policy,
+            ss.slater(problem.cmdp).policy,
+            ss.propose_policy(learner).policy,
+        ]
+        wrong += any(is_wrong(ss.certify(learner, pi), problem, pi) for pi in policies)
+    return wrong
+
+
+def is_wrong(found: ss.Certificate, problem: ss.Problem, policy: Array) -> bool:
+    """Whether any bound misses the truth."""
+    truth, room = ss.evaluate(problem.cmdp, policy), 1e-9
+    return not (
+        (found.value_bounds[0] <= truth.constraints + room).all()
+        and (truth.constraints <= found.value_bounds[1] + room).all()
+        and (found.threshold_bounds[0] <= problem.cmdp.limits + room).all()
+        and (problem.cmdp.limits <= found.threshold_bounds[1] + room).all()
+        and found.reward_bounds[0] - room <= truth.value <= found.reward_bounds[1] + room
+    )
+
+
+def test_a_certificate_is_wrong_in_at_most_delta_of_the_runs() -> None:
+    assert errors(20, 3000, bonus_scale=0.01, threshold_scale=0.1) <= 20 * 0.05
+
+
+@pytest.mark.slow
+def test_a_certificate_is_wrong_in_at_most_delta_of_many_runs() -> None:
+    wrong = errors(400, 10_000, bonus_scale=0.01, threshold_scale=0.1, delta=0.5)
+    print(f"certify: wrong in {wrong} of 400 runs at delta = 0.5")
+    assert wrong <= 400 * 0.5
+
+
+def test_radii_that_are_too_small_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests above have teeth: with a twentieth of the radii most certificates are wrong."""
+    monkeypatch.setattr(
+        certificate,
+        "proven",
+        lambda radii: radii._replace(bonus_scale=0.05, threshold_scale=0.05, bernstein=False),
+    )
+    assert errors(20, 3000) > 10
+
+
+def test_an_unsafe_policy_is_never_certified() -> None:
+    """The worst policy of each problem, after as much data as a certificate of the best needs."""
+    for seed in range(8):
+        problem = ss.problems.make("random", states=2, actions=2, horizon=2, seed=seed, slack=0.3)
+        cmdp = problem.cmdp
+        plans = [
+            np.eye(2)[np.array(plan).reshape(2, 2)]
+            for plan in itertools.product(range(2), repeat=4)
+        ]
+        worst = min(plans, key=lambda pi: float(ss.evaluate(cmdp, pi).constraints[0]))
+        if ss.evaluate(cmdp, worst).constraints[0] >= cmdp.limits[0]:
+            continue
+        learner = ss.Spot(**problem.interface, episodes=20_000, rho=2.0, bonus_scale=0.01)
+        ss.learn(problem, learner, seed=seed, track="grid")
+        assert not ss.certify(learner, worst).safe.any()
+
+
+# Proposals
+
+
+def sure_problem() -> ss.Problem:
+    """Two states, two actions; action 1 earns and is unsafe, action 0 is safe. Limit: half of the steps."""
+    P = np.full((2, 2, 2), 0.5)
+    return ss.Problem(ss.CMDP(P, [[0.0, 1.0]] * 2, [[[1.0, 0.0]] * 2], [0.5], horizon=2))
+
+
+def learned(problem: ss.Problem, episodes: int, **options: Any) -> Spot:
+    learner = ss.Spot(**problem.interface, episodes=episodes, rho=2.0, **options)
+    ss.learn(problem, learner, seed=1, track="grid")
+    return learner
+
+
+def test_a_proposal_with_full_caution_is_certified_and_good() -> None:
+    problem = sure_problem()
+    learner = learned(problem, 100_000, thresholds=[0.5])
+    found = ss.propose_policy(learner)
+    assert found.caution == 1.0
+    assert found.certificate.safe.all()
+    assert found.certificate.covers(found.policy)
+    assert str(found).startswith("This policy is certified.")
+    truth = ss.evaluate(problem.cmdp, found.policy)
+    assert truth.constraints[0] >= 0.5
+    best = ss.solve(problem.cmdp).value
+    # All the slack that the radii ask for is paid in reward, and nothing else.
+    assert best - 0.6 < truth.value < best
+    # The linear value meets the limit exactly; truncation adds a little to what is certified.
+    assert 0.5 <= found.certificate.value_bounds[0][0] < 0.52
+
+
+def test_without_enough_data_a_proposal_says_what_is_missing() -> None:
+    found = ss.propose_policy(learned(sure_problem(), 200))
+    assert found.caution < 1.0
+    assert found.certificate.verdict == ("unknown",)
+    assert found.certificate.shortfall[0] > 0.0
+    text = str(found)
+    assert text.startswith("No policy can be certified yet.")
+    assert f"lacks {found.certificate.shortfall[0]:.4g} (constraint 0)" in text
+    # The estimate says what is safe all the same.
+    assert ss.evaluate(sure_problem().cmdp, found.policy).constraints[0] > 0.5
+
+
+def test_a_proposal_without_any_data_is_a_policy() -> None:
+    learner = ss.Spot(
+        S, A, H, M, start=None, action_mask=Subject("spot", "masked").mask, episodes=9, rho=1.0
+    )
+    found = ss.propose_policy(learner)
+    assert found.certificate.verdict == ("unknown", "unknown")
+    np.testing.assert_allclose(found.policy.sum(axis=2), 1.0)
+
+
+@pytest.mark.parametrize("pool", [False, True])
+def test_pricing_is_backward_induction(pool: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against all deterministic policies, evaluated with NumPy on the empirical model, in both layouts."""
+    if pool:
+        monkeypatch.setattr(visits, "DENSE", 0)
+    rng = np.random.default_rng(5)
+    learner = ss.Spot(2, 2, 2, 2, episodes=1000, rho=1.0)
+    for _ in range(60):
+        states, actions = np.r_[0, rng.integers(2, size=2)], rng.integers(2, size=2)
+        signals = rng.random((2, 5))
+        learner.observe(ss.Episode(states, actions, signals[:, 0], signals[:, 1:3], signals[:, 3:]))
+    if pool:
+        learner.statistics = grow_statistics(learner.statistics)
+    evidence = judging_certify.gather(learner)
+    pricing = _Pricing(learner, evidence, 0.5)
+    remaining = np.array([2.0, 1.0])[:, None]
+    payoffs = evidence.means.copy()
+    payoffs[1:] = np.maximum(payoffs[1:] - 0.5 * np.minimum(evidence.phi, remaining), 1 - remaining)
+    np.testing.assert_allclose(pricing.payoffs, payoffs)
+    p_hat = transitions(learner, pool)
+
+    def value(plan: Array) -> Array:
+        V = np.zeros((3, 2))
+        for h in (1, 0):
+            pairs = np.arange(2) * 2 + plan[h]
+            V = payoffs[:, h, pairs] + V @ p_hat[h, pairs].T
+        return V[:, 0]
+
+    plans = [np.array(p).reshape(2, 2) for p in itertools.product(range(2), repeat=4)]
+    for weights in ([1.0, 0.0, 0.0], [0.0, 0.5, 0.5], [1.0, 2.0, 0.3]):
+        column = pricing(np.array(weights))
+        np.testing.assert_allclose(column.values, value(column.plan), atol=1e-12)
+        best = max(float(np.dot(weights, value(plan))) for plan in plans)
+        assert np.dot(weights, column.values) == pytest.approx(best, abs=1e-12)
+        occupancy = np.zeros((2, 2, 2))
+        add_learned_occupancy(
+            pricing.successors, pricing.weight, pricing.start, column.plan, occupancy
+        )
+        np.testing.assert_allclose(
+            np.einsum("hsa,chsa->c", occupancy, payoffs.reshape(3, 2, 2, 2)),
+            column.values,
+            atol=1e-12,
+        )
+
+
+def transitions(learner: Spot, pool: bool) -> Array:
+    """p_hat [H, S*A, S] from the learner's counts."""
+    counts, successors = np.zeros((2, 4, 2)), learner.statistics.successors
+    if pool:
+        for h, s in itertools.product(range(2), range(2)):
+            first = successors.where[h, s]
+            for j in range(first, first + successors.length[h, s]):
+                counts[h, 2 * s + successors.actions[j], successors.states[j]] += successors.counts[
+                    j
+                ]
+    else:
+        counts[:] = np.moveaxis(successors.dense, 1, 2)
+    return counts / np.maximum(counts.sum(axis=2, keepdims=True), 1.0)
+
+
+def test_the_linear_value_is_below_the_certified_one() -> None:
+    """Whatever keeps the limits in the pessimistic model is certified: checked for every plan of a model."""
+    _, learner, _ = fed("default", 400)
+    evidence = judging_certify.gather(learner)
+    pricing = _Pricing(learner, evidence, 1.0)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        column = pricing(rng.random(1 + M))
+        found = ss.certify(learner, np.eye(A)[column.plan])
+        assert (column.values[1:] <= found.value_bounds[0] + 1e-12).all()
+    plan, _ = best_learned(
+        pricing.successors, pricing.payoffs, pricing.weight, pricing.allowed, np.ones(1 + M)
+    )
+    assert pricing.allowed[np.arange(H)[:, None], np.arange(S), plan].all()
+
+
+# The record
+
+
+def test_a_certificate_survives_a_file_and_json(tmp_path: Path) -> None:
+    _, learner, _ = fed("units", 30)
+    found = ss.certify(learner)
+    found.save(tmp_path / "certificate")
+    loaded = ss.Certificate.load(tmp_path / "certificate")
+    assert loaded.as_dict() == found.as_dict()
+    assert str(loaded) == str(found)
+    text = json.dumps(found.as_dict(), allow_nan=False)
+    assert ss.Certificate.from_dict(json.loads(text)).as_dict() == found.as_dict()
+
+
+def test_it_says_whether_it_still_speaks_of_a_learner(tmp_path: Path) -> None:
+    subject, learner, _ = fed("masked", 30)
+    found = ss.certify(learner)
+    assert found.matches(learner)
+    learner.save(tmp_path / "learner")
+    assert found.matches(Spot.load(tmp_path / "learner"))
+    learner.observe(subject.episode(np.random.default_rng(0)))
+    assert not found.matches(learner)
+    assert not found.matches(fed("masked", 30, delta=0.1)[1])
+    other = random_policy(np.random.default_rng(3), subject.mask)
+    assert not found.covers(other)
+
+
+def test_a_changed_file_is_noticed(tmp_path: Path) -> None:
+    found = ss.certify(fed("default", 30)[1]).as_dict()
+    for change in (
+        {"verdict": ["safe", "safe"]},
+        {"value_bounds": [[9.0, 9.0], [0.0, 0.0]]},
+        {"senses": None},
+        {"more": ["many"]},
+        {"reward_bounds": [1.0]},
+    ):
+        with pytest.raises(InvalidFile, match="not a certificate"):
+            ss.Certificate.from_dict({**found, **change})
+    with pytest.raises(InvalidFile, match="not a certificate"):
+        ss.Certificate.from_dict({})
+    fed("default", 0)[1].save(tmp_path / "learner")
+    with pytest.raises(InvalidFile, match="holds a learner, expected a certificate"):
+        ss.Certificate.load(tmp_path / "learner")
+
+
+def test_the_text_says_what_a_reviewer_must_know() -> None:
+    text = str(ss.certify(constant_learner(60, 3.0, 1.0)))
+    for part in (
+        "confidence 0.95",
+        "constraint 0: UNKNOWN. Its value lies in [",
+        "it must be at least its threshold, which lies in [",
+        "is missing",
+        "more episodes like these would decide it",
+        "It rests on the 60 episodes that a learner has seen",
+        "thresholds do not change over the episodes",
+        "at most 1,000,000 episodes in all, those before a warm start included",
+    ):
+        assert part in text
+    text = str(ss.certify(constant_learner(300, 0.5, 3.5, "<=")))
+    assert "constraint 0: SAFE" in text
+    assert "it must be at most its threshold" in text
+    assert "missing" not in text
+    text = str(ss.certify(fed("known", 0)[1]))
+    assert "which lies at 1." in text
+    assert "the thresholds are the ones that were given" in text
+    assert "would not decide it" in text
+    assert "every episode that the learner has ever seen" in str(ss.certify(fed("anytime", 3)[1]))
+
+
+def test_a_certificate_is_frozen() -> None:
+    found = ss.certify(fed("default", 3)[1])
+    with pytest.raises(AttributeError):
+        found.confidence = 1.0  # type: ignore[misc]
+    for array in (*found.value_bounds, *found.threshold_bounds, found.more, found.shortfall):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0.0
+
+
+# Mistakes
+
+
+def test_wrong_calls_say_what_to_do() -> None:
+    problem = sure_problem()
+    with pytest.raises(InvalidOption, match="a learner is needed, got Problem"):
+        ss.certify(problem)  # type: ignore[arg-type]
+    with pytest.raises(InvalidOption, match="a learner is needed"):
+        ss.propose_policy(None)  # type: ignore[arg-type]
+    _, learner, _ = fed("default", 3)
+    with pytest.raises(InvalidModel, match="policy has shape"):
+        ss.certify(learner, [[0.5, 0.5]])
+    _, masked, _ = fed("masked", 3)
+    with pytest.raises(InvalidModel, match="not admissible"):
+        ss.certify(masked, np.full((H, S, A), 1.0 / A))
+
+
+def test_beyond_t_nothing_is_proven() -> None:
+    _, learner, _ = fed("default", 12, episodes=12)
+    assert ss.certify(learner).episodes == 12
+    learner.observe(Subject("spot", "default").episode(np.random.default_rng(1)))
+    with pytest.raises(InvalidOption, match="seen 13 episodes, more than its T = 12"):
+        ss.certify(learner)

@@ -1,0 +1,242 @@
+"""The cache of compiled code: where it goes, and what makes it stale. More of it is in `test_package.py`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+
+import safespot as ss
+from safespot.kernels import jit as compilation
+from safespot.training import loops
+from tests.support.trails import example, spot
+from tests.support.training_cases import CASES
+
+SOURCE = Path(ss.__file__).parent
+COMPILED = not numba.config.DISABLE_JIT
+needs_compiler = pytest.mark.skipif(not COMPILED, reason="kernels are plain Python here")
+
+RUN_KERNEL = """
+import json, sys
+import numpy as np
+from safespot.model.oracle import start_values
+start = np.full(int(sys.argv[1]), 0.5)
+try:
+    value = start_values(start, np.array([[4.0, 8.0]])).tolist()
+except IndexError:
+    value = "out of bounds"
+print(json.dumps([value, sum(start_values.stats.cache_hits.values())]))
+"""
+
+
+def copy_package(folder: Path) -> Path:
+    """A copy of the package without any compiled code."""
+    package = folder / "safespot"
+    shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    return package
+
+
+def run_kernel(folder: Path, entries: int = 2, **environment: str) -> list[Any]:
+    """What one kernel gives in a new Python, and how often its cache served."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("NUMBA_")}
+    result = subprocess.run(
+        [sys.executable, "-c", RUN_KERNEL, str(entries)],
+        env={**clean, "PYTHONPATH": str(folder), "HOME": str(folder), **environment},
+        cwd=folder, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    found: list[Any] = json.loads(result.stdout)
+    return found
+
+
+def stamp() -> str:
+    fresh: str = compilation._stamp.__wrapped__()
+    return fresh
+
+
+def test_the_stamp_knows_every_source_below_and_the_check_of_bounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = copy_package(tmp_path)
+    before = stamp()
+    monkeypatch.setattr(compilation, "__file__", str(package / "kernels" / "jit.py"))
+    assert stamp() == before  # where the package lies does not matter
+    for source in (package / "units.py", package / "learners" / "spot.py"):
+        text = source.read_text()
+        source.write_text(text + "#\n")
+        assert stamp() != before
+        source.write_text(text)
+        assert stamp() == before
+    above = package / "experiments" / "sweeping.py"  # no kernel depends on it
+    above.write_text(above.read_text() + "#\n")
+    assert stamp() == before
+    monkeypatch.setattr(numba.config, "BOUNDSCHECK", not numba.config.BOUNDSCHECK)
+    assert stamp() != before
+
+
+@needs_compiler
+def test_code_without_checks_does_not_serve_where_bounds_are_checked(tmp_path: Path) -> None:
+    copy_package(tmp_path)
+    assert run_kernel(tmp_path) == [[6.0], 0]
+    assert run_kernel(tmp_path) == [[6.0], 1]
+    assert run_kernel(tmp_path, entries=1, NUMBA_BOUNDSCHECK="1") == ["out of bounds", 0]
+    assert run_kernel(tmp_path, NUMBA_BOUNDSCHECK="1") == [[6.0], 1]
+    assert run_kernel(tmp_path) == [[6.0], 0]
+
+
+@needs_compiler
+def test_where_the_package_cannot_be_written_to_the_cache_of_the_user_serves(
+    tmp_path: Path,
+) -> None:
+    package = copy_package(tmp_path)
+    (package / "__pycache__").touch()  # no folder can be made here, not even by root
+    caches = tmp_path / "caches"
+    assert run_kernel(tmp_path, XDG_CACHE_HOME=str(caches)) == [[6.0], 0]
+    assert run_kernel(tmp_path, XDG_CACHE_HOME=str(caches)) == [[6.0], 1]
+    assert list(caches.rglob("*start_values*.nbc"))
+
+
+@needs_compiler
+def test_where_nothing_can_be_written_to_kernels_are_compiled_every_time(tmp_path: Path) -> None:
+    package = copy_package(tmp_path)
+    (package / "__pycache__").touch()
+    (tmp_path / "file").touch()
+    nowhere = str(tmp_path / "file" / "nowhere")
+    for _ in range(2):
+        assert run_kernel(tmp_path, XDG_CACHE_HOME=nowhere, HOME=nowhere) == [[6.0], 0]
+
+
+@needs_compiler
+def test_kernels_release_the_lock_and_keep_to_the_rules_of_numbers() -> None:
+    from safespot.model import dynamic_programming, signals, simulation
+    from safespot.spot import window as windows
+    from safespot.training import metrics
+
+    kernels = [
+        loops.learn_chunk,
+        windows.rebuild_tree,
+        metrics.accumulate,
+        dynamic_programming.best_deterministic,
+    ]
+    kernels += [signals.beta_cdf, simulation.play_kernel]
+    for kernel in kernels:
+        options = kernel.targetoptions  # type: ignore[attr-defined]
+        assert options["nogil"] is True
+        assert not options.get("fastmath")
+        assert not options.get("parallel")
+        assert isinstance(kernel._cache, compilation._PackageCache)  # type: ignore[attr-defined]
+
+
+@needs_compiler
+def test_one_compiled_loop_serves_every_problem_and_learner() -> None:
+    """The loop takes most of a minute to compile: an array of another type must not ask for another one."""
+    for problem, options in CASES.values():
+        made = example(**problem)
+        ss.learn(made, spot(made, 20, **options))
+    assert len(loops.learn_chunk.signatures) == 1  # type: ignore[attr-defined]
+
+
+def test_a_division_by_zero_is_not_an_error_in_a_kernel() -> None:
+    @compilation.kernel
+    def divide(a: float, b: float) -> float:
+        return a / b
+
+    if COMPILED:
+        assert divide(1.0, 0.0) == np.inf
+
+
+@pytest.fixture
+def compiled_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No code from an earlier run serves."""
+
+    def nowhere(function: Any) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr(compilation, "_PackageCache", nowhere)
+
+
+def assembly(compiled: Any) -> list[str]:
+    """The instructions of a function of two matrices and two vectors, without names."""
+    matrix, vector = np.zeros((5, 5)), np.zeros(50)
+    compiled(matrix, matrix, vector, vector.copy(), 5, 5)
+    (text,) = compiled.inspect_asm().values()
+    return [line for line in text.splitlines() if "_ZN" not in line and "." not in line]
+
+
+def counting(a: Any, b: Any, c: Any, d: Any, n: int, m: int) -> float:
+    """Five arrays with five ways of counting through them."""
+    total = 0.0
+    for i in range(n):
+        for j in range(m):
+            total += a[i, j] * b[j, i] + c[2 * i + j] * d[3 * j + i]
+            c[i + j] = total
+    return total
+
+
+@needs_compiler
+@pytest.mark.skipif(
+    bool(numba.config.BOUNDSCHECK),
+    reason="with every index checked the example has nothing to reduce",
+)
+@pytest.mark.usefixtures("compiled_anew")
+def test_only_our_kernels_are_compiled_without_loop_strength_reduction(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def outer(a: Any, b: Any, c: Any, d: Any, n: int, m: int) -> float:
+        total = called(n)  # compiled while this one is
+        for i in range(n):
+            for j in range(m):
+                total += a[i, j] * b[j, i] + c[2 * i + j] * d[3 * j + i]
+                c[i + j] = total
+        return total
+
+    def half(n: int) -> float:
+        return n / 2
+
+    others_before = assembly(numba.njit(counting))
+    called = compilation.kernel(half)
+    ours, nested = assembly(compilation.kernel(counting)), assembly(compilation.kernel(outer))
+    assert assembly(numba.njit(counting)) == others_before
+    monkeypatch.setattr("llvmlite.binding.set_option", lambda *_: None)
+    called = compilation.kernel(half)
+    assert assembly(compilation.kernel(counting)) != ours
+    assert assembly(compilation.kernel(outer)) != nested
+
+
+@needs_compiler
+@pytest.mark.usefixtures("compiled_anew")
+def test_a_disjoint_kernel_is_told_so_and_no_other() -> None:
+    def double(x: Any, out: Any) -> None:
+        for k in range(x.shape[0]):
+            out[k] = 2.0 * x[k]
+
+    promises = []
+    for decorate in (compilation.inlined, compilation.inlined_noalias):
+        compiled: Any = decorate(double)
+        x, out = np.arange(5.0), np.zeros(5)
+        compiled(x, out)
+        assert out.tolist() == [0.0, 2.0, 4.0, 6.0, 8.0]
+        (text,) = compiled.inspect_llvm().values()
+        promises.append(text.count(" noalias "))
+    assert promises[1] > promises[0]
+
+
+def test_a_natural_number_is_itself_and_checked_where_bounds_are() -> None:
+    @compilation.kernel
+    def same(i: int) -> int:
+        return compilation.assume_nonnegative(i)
+
+    assert same(3) == 3
+    with pytest.raises(IndexError, match="negative"):
+        compilation.assume_nonnegative(-1)
+    if not COMPILED or numba.config.BOUNDSCHECK:
+        with pytest.raises(IndexError, match="negative"):
+            same(-1)

@@ -1,0 +1,406 @@
+"""The oracle against enumeration, plain backward induction, SciPy's linear programs and quantecon."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+
+import safespot as ss
+from safespot.model.dynamic_programming import (
+    add_occupancy,
+    best_deterministic,
+    policy_values,
+    start_values,
+)
+from safespot.model.occupancy_program import occupancy_program
+from safespot.model.transitions import block, expect, push, row_extremes, successor
+from tests.support.models import Arguments, Tables, random_policy, tables, to_inside, valid, values
+
+TIGHT: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+
+
+def enumerated(t: Tables, policy: Any) -> Any:
+    """The values [1+m] as a sum over every trajectory."""
+    H, S, A = t.rewards.shape
+    total = np.zeros(1 + len(t.constraints))
+
+    def follow(h: int, s: int, probability: float, payoff: Any) -> None:
+        nonlocal total
+        if h == H:
+            total = total + probability * payoff
+            return
+        for a in range(A):
+            now = payoff + np.r_[t.rewards[h, s, a], t.constraints[:, h, s, a]]
+            for after in range(S):
+                p = probability * policy[h, s, a] * t.transitions[h, s, a, after]
+                if p > 0.0:
+                    follow(h + 1, after, p, now)
+
+    for s in range(S):
+        if t.start[s] > 0.0:
+            follow(0, s, float(t.start[s]), np.zeros(1 + len(t.constraints)))
+    return total
+
+
+class Program:
+    """The program over occupancy measures x[h,s,a], written down plainly, for SciPy."""
+
+    def __init__(self, t: Tables) -> None:
+        H, S, A = t.rewards.shape
+        self.n = H * S * A
+        flow = np.zeros((H, S, H, S, A))
+        for h in range(H):
+            for s in range(S):
+                flow[h, s, h, s, :] += 1.0
+                if h > 0:
+                    flow[h, s, h - 1] -= t.transitions[h - 1, :, :, s]
+        self.flow = flow.reshape(H * S, self.n)
+        self.first = np.r_[t.start, np.zeros((H - 1) * S)]
+        self.upper: list[Any] = [None if open_ else 0.0 for open_ in t.mask.ravel()]
+        self.rewards = t.rewards.ravel()
+        self.constraints = t.constraints.reshape(-1, self.n)
+        self.limits = t.thresholds.sum(axis=1)
+
+    def optimum(self, room: float = 0.0) -> float | None:
+        """The largest reward that keeps every limit with this much room."""
+        result: Any = linprog(
+            -self.rewards, A_ub=-self.constraints, b_ub=-self.limits - room, A_eq=self.flow,
+            b_eq=self.first, bounds=[(0, u) for u in self.upper], method="highs", options=TIGHT,
+        )  # fmt: skip
+        return None if result.status == 2 else -float(result.fun)
+
+    def margin(self) -> float:
+        """The largest room that every limit can have at once."""
+        result: Any = linprog(
+            np.r_[np.zeros(self.n), -1.0],
+            A_ub=np.c_[-self.constraints, np.ones(len(self.limits))],
+            b_ub=-self.limits,
+            A_eq=np.c_[self.flow, np.zeros(len(self.flow))],
+            b_eq=self.first,
+            bounds=[(0, u) for u in self.upper] + [(None, None)],
+            method="highs",
+            options=TIGHT,
+        )
+        return -float(result.fun)
+
+
+@settings(max_examples=40)
+@given(valid(feasible=False), st.integers(0, 2**32 - 1))
+def test_values_are_sums_over_trajectories(arguments: Arguments, seed: int) -> None:
+    t = tables(arguments)
+    H, S, A = t.rewards.shape
+    assume((S * A) ** H * S <= 20_000)
+    policy = random_policy(t.mask, np.random.default_rng(seed))
+    reached = ss.evaluate(ss.CMDP(**arguments), policy)
+    expected = enumerated(t, policy)
+    assert reached.value == pytest.approx(expected[0], abs=1e-11)
+    np.testing.assert_allclose(reached.constraints, expected[1:], rtol=0, atol=1e-11)
+
+
+@given(valid(feasible=False), st.integers(0, 2**32 - 1))
+def test_values_are_those_of_backward_induction(arguments: Arguments, seed: int) -> None:
+    t = tables(arguments)
+    cmdp = ss.CMDP(**arguments)
+    policy = random_policy(t.mask, np.random.default_rng(seed))
+    reached = ss.evaluate(cmdp, policy)
+    expected = values(t, policy)  # in the user's terms all along
+    assert reached.value == pytest.approx(expected[0], abs=1e-11)
+    np.testing.assert_allclose(reached.constraints, expected[1:], rtol=0, atol=1e-11)
+    stationary = ss.evaluate(cmdp, np.repeat(policy[:1], cmdp.H, axis=0)) if _same(t) else None
+    if stationary is not None:
+        assert ss.evaluate(cmdp, policy[0]).value == stationary.value
+
+
+def _same(t: Tables) -> bool:
+    return bool((t.mask == t.mask[:1]).all())
+
+
+@given(valid())
+def test_both_methods_reach_the_optimum_and_certify_it(arguments: Arguments) -> None:
+    t = tables(arguments)
+    cmdp = ss.CMDP(**arguments)
+    scale = t.reward_range[1] - t.reward_range[0]
+    signs = np.array([1 if sense == ">=" else -1 for sense in t.senses])
+    inside = Program(to_inside(t)).optimum()
+    solutions = [ss.solve(cmdp, method) for method in ("lp", "columns")]
+    for method, best in zip(("lp", "columns"), solutions, strict=True):
+        assert best.method == method
+        # What it says of its policy is true of its policy, and the limits are kept.
+        exact = values(t, best.policy)
+        assert best.value == pytest.approx(exact[0], abs=1e-11)
+        np.testing.assert_allclose(best.constraints, exact[1:], rtol=0, atol=1e-11)
+        room = signs * (best.constraints - cmdp.limits)
+        assert room.min() >= -1e-8
+        assert not best.policy[~t.mask].any()
+        # The gap is certified, and small.
+        assert 0.0 <= best.gap <= 1e-7 * scale
+        if inside is not None:  # SciPy may call the very edge infeasible
+            optimum = cmdp.H * t.reward_range[0] + scale * inside
+            assert best.value == pytest.approx(optimum, abs=1e-7)
+            assert best.value + best.gap >= optimum - 1e-8
+        # Multipliers: never negative, and nothing is paid for a limit that does not bind.
+        assert (best.multipliers >= 0.0).all()
+        widths = t.constraint_ranges[:, 1] - t.constraint_ranges[:, 0]
+        paid = best.multipliers * np.maximum(room, 0.0) / scale
+        assert paid.max() <= 1e-7, (paid, room / widths)
+    assert solutions[0].value == pytest.approx(solutions[1].value, abs=1e-7)
+
+
+def test_a_process_that_solves_imports_no_sparse_matrices() -> None:
+    code = (
+        "import sys, safespot as ss; ss.solve(ss.problems.make('machine').cmdp); "
+        "print('scipy.sparse' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_an_unknown_method_is_refused() -> None:
+    with pytest.raises(ss.InvalidOption, match="method must be"):
+        ss.solve(ss.problems.make("bandit").cmdp, "simplex")
+
+
+@pytest.mark.parametrize("m", [1, 5, 10])
+def test_many_constraints(m: int) -> None:
+    cmdp = ss.problems.make("random", states=8, horizon=6, constraints=m, slack=0.05, seed=m).cmdp
+    by_program, by_columns = ss.solve(cmdp, "lp"), ss.solve(cmdp, "columns")
+    assert by_columns.value == pytest.approx(by_program.value, abs=1e-8)
+    assert by_columns.gap <= 1e-8
+    assert (by_columns.constraints >= cmdp.limits - 1e-8).all()
+    assert by_columns.multipliers.max() > 0.0
+
+
+@given(valid())
+def test_slater_is_the_program(arguments: Arguments) -> None:
+    t = to_inside(tables(arguments))
+    program = Program(t)
+    reach = program.margin()
+    assume(reach > 1e-7)
+    safest = ss.slater(ss.CMDP(**arguments))
+    exact = values(t, safest.policy)
+    room = exact[1:] - program.limits
+    assert room.min() == pytest.approx(reach, abs=1e-8)
+    widths = np.array([b - a for a, b in tables(arguments).constraint_ranges])
+    np.testing.assert_allclose(safest.margins, room * widths, rtol=0, atol=1e-10)
+    assert safest.margin == safest.margins.min()
+    low, high = tables(arguments).reward_range
+    assert safest.value == pytest.approx(len(t.rewards) * low + (high - low) * exact[0], abs=1e-10)
+    # Among the safest, none is richer, and the room that was given up for it is tiny.
+    richest = program.optimum(reach - 1e-8)
+    assert richest is not None
+    assert exact[0] <= richest + 1e-8
+    # D4: twice the loss over the margin, at least 1.
+    optimum = program.optimum()
+    assert optimum is not None
+    expected = max(1.0, 2.0 * (optimum - exact[0]) / room.min())
+    assert safest.rho == pytest.approx(expected, rel=1e-6 / min(1.0, reach))
+
+
+def test_among_the_safest_the_richest_is_taken() -> None:
+    # Three arms; two are equally safe, and the second of them pays more.
+    cmdp = ss.CMDP([[[1.0]] * 3], [[1.0, 0.2, 0.4]], [[[0.0, 1.0, 1.0]]], [0.5], horizon=1)
+    safest = ss.slater(cmdp)
+    assert safest.policy[0, 0] == pytest.approx([0.0, 0.0, 1.0], abs=1e-8)
+    assert safest.margin == pytest.approx(0.5, abs=1e-9)
+    assert safest.rho == pytest.approx(2 * 0.3 / 0.5, abs=1e-7)
+
+
+def test_rho_is_at_least_one_and_infinite_without_room() -> None:
+    free = ss.CMDP([[[1.0]] * 2], [[1.0, 0.0]], [[[1.0, 0.0]]], [0.5], horizon=1)
+    assert ss.slater(free).rho == 1.0  # the safest policy is also the best
+    edge = ss.CMDP([[[1.0]] * 2], [[1.0, 0.0]], [[[0.0, 1.0]]], [1.0], horizon=1)
+    assert ss.slater(edge).rho == np.inf
+    assert ss.slater(edge).margin == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("method", ["lp", "columns"])
+def test_a_limit_that_nobody_can_keep_is_named(method: str) -> None:
+    t = tables({
+        "transitions": np.ones((1, 2, 1)), "rewards": np.zeros((1, 2)),
+        "constraints": [[[0.5, 1.0]], [[3.0, 2.0]]], "thresholds": [1.0, 5.0], "horizon": 3,
+    })  # fmt: skip
+    cmdp = ss.CMDP(
+        t.transitions, t.rewards, t.constraints, [1.0, 5.0], senses=[">=", "<="],
+        constraint_ranges=[(0, 1), (0, 4)],
+    )  # fmt: skip
+    for attempt in (lambda: ss.solve(cmdp, method), lambda: ss.slater(cmdp)):
+        with pytest.raises(
+            ss.Infeasible, match=r"constraint 1 cannot be kept.*<= 5.*is 6"
+        ) as caught:
+            attempt()
+        assert caught.value.constraint == 1
+        assert caught.value.best == pytest.approx(6.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("method", ["lp", "columns"])
+def test_limits_that_only_fail_together_are_named_together(method: str) -> None:
+    # Three arms for three limits: each can have its own arm always, the first two not both.
+    constraints = [[[1.0, 0.0, 0.0]], [[0.0, 1.0, 0.0]], [[1.0, 1.0, 1.0]]]
+    cmdp = ss.CMDP([[[1.0]] * 3], [[0.0] * 3], constraints, [0.6, 0.7, 0.5], horizon=1)
+    for attempt in (lambda: ss.solve(cmdp, method), lambda: ss.slater(cmdp)):
+        with pytest.raises(ss.Infeasible, match=r"constraints \[0, 1\].*together") as caught:
+            attempt()
+        assert caught.value.constraint is None
+        assert caught.value.best is None
+        # 0.6 + 0.7 - 1 is missing, shared evenly.
+        assert "0: 1 (limit 0.6), 1: 1 (limit 0.7)" in str(caught.value)
+        assert "0.15 of its range" in str(caught.value)
+
+
+@given(valid(feasible=False))
+def test_both_methods_agree_on_what_is_infeasible(arguments: Arguments) -> None:
+    cmdp = ss.CMDP(**arguments)
+    margin = Program(to_inside(tables(arguments))).margin()
+    assume(abs(margin) > 1e-7)
+    for method in ("lp", "columns"):
+        if margin > 0.0:
+            assert ss.solve(cmdp, method).gap <= 1e-6
+        else:
+            with pytest.raises(ss.Infeasible):
+                ss.solve(cmdp, method)
+    if margin < 0.0:
+        with pytest.raises(ss.Infeasible):
+            ss.slater(cmdp)
+
+
+@pytest.mark.parametrize("method", ["lp", "columns"])
+@pytest.mark.parametrize("seed", range(6))
+def test_a_limit_at_the_very_edge_can_be_kept(method: str, seed: int) -> None:
+    base = ss.problems.make("random", seed=seed, slack=0.0).cmdp
+    best = ss.solve(base, method)
+    assert best.constraints[0] == pytest.approx(base.limits[0], abs=1e-8)
+    beyond = ss.CMDP(base.transitions, base.rewards, base.constraints, base.limits + 1e-6)
+    with pytest.raises(ss.Infeasible) as caught:
+        ss.solve(beyond, method)
+    assert caught.value.constraint == 0
+    assert caught.value.best == pytest.approx(base.limits[0], abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("method", ["lp", "columns"])
+def test_without_binding_limits_it_is_quantecons_backward_induction(seed: int, method: str) -> None:
+    from quantecon.markov import DiscreteDP, backward_induction
+
+    base = ss.problems.make("random", states=7, horizon=6, seed=seed).cmdp
+    free = ss.CMDP(base.transitions, base.rewards, base.constraints, [0.0])
+    with warnings.catch_warnings():
+        # It warns that without discounting only finite horizons work; this is one.
+        warnings.simplefilter("ignore", UserWarning)
+        process = DiscreteDP(base.rewards[0], base.transitions[0], 1.0)
+    V, policy = backward_induction(process, base.H)
+    best = ss.solve(free, method)
+    assert best.value == pytest.approx(V[0][0], abs=1e-9)
+    assert ss.evaluate(free, np.eye(base.A)[policy]).value == pytest.approx(V[0][0], abs=1e-11)
+    np.testing.assert_allclose(best.multipliers, [0.0], atol=1e-9)
+
+
+def test_the_published_instance() -> None:
+    path = Path(__file__).parents[3] / "shared" / "data" / "uniform-pac" / "instance.npz"
+    if not path.exists():
+        pytest.skip(f"the published instance is not at {path}")
+    data = np.load(path)
+    P = data["P"].astype(np.float64)
+    P /= P.sum(axis=3, keepdims=True)
+    cmdp = ss.CMDP(
+        P, data["r"].astype(float), data["u"].astype(float)[None], [float(data["const"])],
+        start=int(data["mu"].argmax()),
+    )  # fmt: skip
+    by_columns, by_program = ss.solve(cmdp, "columns"), ss.solve(cmdp, "lp")
+    for best in (by_columns, by_program):
+        assert best.value == pytest.approx(5.18840, abs=1e-5)
+        assert best.constraints[0] == pytest.approx(4.811598, abs=1e-5)
+        assert best.gap <= 1e-8
+    assert by_columns.value == pytest.approx(by_program.value, abs=1e-8)
+
+
+@given(valid(), st.integers(0, 2**32 - 1))
+def test_the_program_holds_every_policys_occupancy(arguments: Arguments, seed: int) -> None:
+    cmdp, t = ss.CMDP(**arguments), tables(arguments)
+    H, S, A = t.rewards.shape
+    rng = np.random.default_rng(seed)
+    plan = random_policy(t.mask, rng, deterministic=True).argmax(axis=2)
+    occupancy = np.zeros((H, S, A))
+    add_occupancy(cmdp.model, plan, 1.0, occupancy)
+    np.testing.assert_allclose(occupancy.sum(axis=(1, 2)), np.ones(H), atol=1e-12)
+    program = occupancy_program(cmdp)
+    x = occupancy.ravel()[program.pairs]
+    rows = program.matrix @ x
+    np.testing.assert_allclose(rows[: H * S], program.lower[: H * S], atol=1e-12)
+    exact = values(to_inside(t), np.eye(A)[plan])
+    np.testing.assert_allclose(rows[H * S :], exact[1:], atol=1e-11)
+    assert program.rewards @ x == pytest.approx(exact[0], abs=1e-11)
+    np.testing.assert_allclose(program.lower[H * S :], cmdp.model.limits)
+
+
+@given(valid(feasible=False), st.integers(0, 2**32 - 1))
+def test_the_best_plan_is_the_best_of_all_plans(arguments: Arguments, seed: int) -> None:
+    cmdp, t = ss.CMDP(**arguments), to_inside(tables(arguments))
+    weights = np.random.default_rng(seed).random(1 + cmdp.m)
+    plan, reached = best_deterministic(cmdp.model, weights)
+    np.testing.assert_allclose(reached, values(t, np.eye(cmdp.A)[plan]), atol=1e-12)
+    payoff = np.tensordot(weights, np.concatenate([t.rewards[None], t.constraints]), 1)
+    V = np.zeros(cmdp.S)
+    for h in reversed(range(cmdp.H)):
+        V = np.where(t.mask[h], payoff[h] + t.transitions[h] @ V, -np.inf).max(axis=1)
+    assert weights @ reached == pytest.approx(V @ t.start, abs=1e-12)
+    assert np.take_along_axis(t.mask, plan[:, :, None], axis=2).all()
+
+
+def test_the_lowest_action_wins_a_tie() -> None:
+    cmdp = ss.CMDP(np.ones((1, 3, 1)), [[0.5] * 3], [[[0.5] * 3]], [0.0], horizon=2)
+    plan, _ = best_deterministic(cmdp.model, np.ones(2))
+    np.testing.assert_array_equal(plan, [[0], [0]])
+
+
+@given(valid(feasible=False), st.integers(0, 2**32 - 1))
+def test_compiled_kernels_give_the_bits_of_plain_python(arguments: Arguments, seed: int) -> None:
+    model = ss.CMDP(**arguments).model
+    rng = np.random.default_rng(seed)
+    t = tables(arguments)
+    H, S, A = t.rewards.shape
+    policy, weights = random_policy(t.mask, rng), rng.random(1 + len(t.constraints))
+    plain: dict[str, Any] = {
+        "values": policy_values, "plan": best_deterministic, "start": start_values, "expect": expect,
+        "extremes": row_extremes, "successor": successor, "block": block,
+    }  # fmt: skip
+    V = rng.random((3, S))
+    calls: dict[str, tuple[Any, ...]] = {
+        "values": (model, policy),
+        "plan": (model, weights),
+        "start": (model.start, V),
+        "expect": (model.P, H - 1, S * A - 1, V[0]),
+        "extremes": (model.P,),
+        "successor": (model.P, H - 1, int(t.mask[-1].ravel().argmax()), float(rng.random())),
+        "block": (model.P, H - 1),
+    }
+    for name, kernel in plain.items():
+        for ours, theirs in zip(
+            np.atleast_1d(*_listed(kernel(*calls[name]))),
+            np.atleast_1d(*_listed(kernel.py_func(*calls[name]))),
+            strict=True,
+        ):
+            np.testing.assert_array_equal(ours, theirs, err_msg=name)
+    flow: Any = add_occupancy
+    plan = best_deterministic(model, weights)[0]
+    one, other = np.zeros((H, S, A)), np.zeros((H, S, A))
+    add_occupancy(model, plan, 0.3, one)
+    flow.py_func(model, plan, 0.3, other)
+    np.testing.assert_array_equal(one, other)
+    spread: Any = push
+    first, second = np.zeros(S), np.zeros(S)
+    push(model.P, 0, 0, 0.7, first)
+    spread.py_func(model.P, 0, 0, 0.7, second)
+    np.testing.assert_array_equal(first, second)
+
+
+def _listed(result: Any) -> tuple[Any, ...]:
+    return result if isinstance(result, tuple) else (result,)

@@ -1,0 +1,616 @@
+"""A durable learner: the same bits after opening it again, and plain words about whatever is wrong."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import duckdb
+import numpy as np
+import pytest
+
+import safespot as ss
+from safespot import files
+from safespot.storage import journal
+from tests.reliability.survival import digest
+from tests.support.contract import INVALID, VARIANTS, H, M, Subject, applies
+
+SPOT = Subject("spot", "masked")
+SUBJECTS = [Subject(name, next(iter(VARIANTS[name]))) for name in ss.learners.names()]
+Five = tuple[Path, Path, Callable[[int], str]]
+LENGTH = journal.record_length(H, M)
+START = journal.HEAD.size + journal.CHECK
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Journals of ten episodes."""
+    monkeypatch.setattr(journal, "RECORDS", 10)
+
+
+def episodes(n: int, subject: Subject = SPOT) -> list[ss.Episode]:
+    rng = np.random.default_rng(1)
+    return [subject.episode(rng) for _ in range(n)]
+
+
+def begin(folder: Path, n: int, subject: Subject = SPOT) -> Any:
+    """A closed durable learner of n episodes in `folder`; returns the plain one that saw the same."""
+    plain = subject.make()
+    with ss.open(folder, subject.make()) as learner:
+        for e in episodes(n, subject):
+            learner.observe(e)
+            plain.observe(e)
+    return plain
+
+
+def same(folder: Path, plain: ss.Learner) -> bool:
+    with ss.open(folder) as learner:
+        return digest(learner.learner) == digest(plain)
+
+
+# --- The same bits
+
+
+@pytest.mark.parametrize("subject", SUBJECTS, ids=repr)
+def test_every_learner_comes_back_bit_for_bit(subject: Subject, tmp_path: Path) -> None:
+    plain = begin(tmp_path / "it", 25, subject)
+    for e in episodes(40, subject)[25:]:  # five to a snapshot, ten beyond it
+        with ss.open(tmp_path / "it", subject.make()) as learner:
+            assert digest(learner.learner) == digest(plain)
+            learner.observe(e)
+            plain.observe(e)
+    assert same(tmp_path / "it", plain)
+
+
+def test_it_reads_and_acts_as_the_learner_does(tmp_path: Path) -> None:
+    plain = begin(tmp_path / "it", 15)
+    with ss.open(tmp_path / "it") as learner:
+        for name in ("policy", "multipliers", "thresholds", "threshold_bounds"):
+            np.testing.assert_array_equal(getattr(learner, name), getattr(plain, name))
+        assert (learner.episode, learner.options) == (16, plain.options)
+        assert learner.interface.arguments == plain.interface.arguments
+        one, two = (
+            [it.act(h, 1, np.random.default_rng(h)) for h in range(H)] for it in (learner, plain)
+        )
+        assert one == two
+        learner.save(tmp_path / "copy")
+        assert digest(ss.learners.load(tmp_path / "copy")) == digest(plain)
+
+
+def test_the_learner_that_is_given_is_the_beginning_and_stays_as_it_is(tmp_path: Path) -> None:
+    given = SPOT.run(SPOT.make(), 3, 30)
+    before = digest(given)
+    with ss.open(tmp_path / "it", given) as learner:
+        assert learner.episode == 31
+        learner.observe(episodes(1)[0])
+    assert digest(given) == before
+    given.observe(episodes(1)[0])
+    with ss.open(tmp_path / "it", SPOT.make()) as learner:  # what is kept counts, not what is given
+        assert digest(learner.learner) == digest(given)
+
+
+def test_two_snapshots_and_all_journals_are_kept(tmp_path: Path) -> None:
+    begin(tmp_path / "it", 35)
+    assert list(journal.numbered(tmp_path / "it", "snapshot")) == [20, 30]
+    assert list(journal.numbered(tmp_path / "it", "journal")) == [0, 10, 20, 30]
+    assert len(list((tmp_path / "it").iterdir())) == 7  # and the owner
+
+
+def test_journals_before_the_snapshots_may_go(tmp_path: Path) -> None:
+    plain = begin(tmp_path / "it", 35)
+    for number in (0, 10):
+        journal.place(tmp_path / "it", number).unlink()
+    assert same(tmp_path / "it", plain)
+    assert ss.export_episodes(tmp_path / "it", tmp_path / "trail.parquet") == 15
+
+
+def test_learn_env_takes_one(tmp_path: Path) -> None:
+    problem = ss.problems.make("triage")
+    plain = ss.Spot(**problem.interface, episodes=20, rho=2.0)
+    with ss.open(tmp_path / "it", plain) as learner:
+        ss.learn_env(ss.gym.ProblemEnv(problem), learner, 12)
+    run = ss.learn_env(ss.gym.ProblemEnv(problem), plain, 12)
+    assert same(tmp_path / "it", plain)
+    assert isinstance(run.learner, ss.Spot)
+    with (
+        ss.open(tmp_path / "it") as learner,
+        pytest.raises(ss.InvalidOption, match="takes a Problem and"),
+    ):
+        ss.learn(problem, learner)  # type: ignore[arg-type]  # its compiled loop would pass the journal by
+
+
+def test_a_plan_that_fails_fails_again_and_no_episode_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subject = Subject("opt-cmdp", "always")
+    plan, calls = type(subject.make()).plan, [0]
+
+    def fails(self: Any) -> Any:
+        calls[0] += 1
+        if self.episode == 4:
+            raise ss.SolverError("no luck")
+        return plan(self)
+
+    monkeypatch.setattr(type(subject.make()), "plan", fails)
+    plain = subject.make()
+    with ss.open(tmp_path / "it", subject.make()) as learner:
+        for e in episodes(6, subject):
+            for it in (learner, plain):
+                try:
+                    it.observe(e)
+                except ss.SolverError:
+                    assert it.episode == 4
+    assert calls[0] == 12
+    assert same(tmp_path / "it", plain)
+
+
+# --- What is refused
+
+
+@pytest.mark.parametrize("wrong", INVALID)
+def test_an_invalid_episode_changes_nothing(wrong: str, tmp_path: Path) -> None:
+    if not applies(SPOT, wrong):
+        pytest.skip("it is right for this learner")
+    plain = begin(tmp_path / "it", 5)
+    with ss.open(tmp_path / "it") as learner:
+        (path,) = journal.numbered(tmp_path / "it", "journal").values()
+        before = path.read_bytes()
+        with pytest.raises(ss.SafespotError):
+            learner.observe(INVALID[wrong](SPOT, episodes(1)[0]))
+        assert path.read_bytes() == before
+        assert digest(learner.learner) == digest(plain)
+        learner.observe(episodes(1)[0])  # and it goes on
+    assert journal.read(path).next == 6
+
+
+def test_another_configuration_is_refused_and_named(tmp_path: Path) -> None:
+    begin(tmp_path / "it", 3)
+    with pytest.raises(
+        ss.InvalidOption, match=r"stance is 'pessimistic' there and 0\.5 here\. Open"
+    ):
+        ss.open(tmp_path / "it", SPOT.make(stance=0.5))
+    other = dict(SPOT.interface, action_mask=np.ones((4, 3), bool))
+    with pytest.raises(ss.InvalidOption, match="action_mask is an array there and an array here"):
+        ss.open(tmp_path / "it", ss.learners.make("spot", other, **SPOT.options))
+    with pytest.raises(ss.InvalidOption, match="learner is 'spot' there and 'uniform' here"):
+        ss.open(tmp_path / "it", ss.Uniform(**SPOT.interface, episodes=3000))
+    with ss.open(tmp_path / "it", SPOT.make()) as learner:  # it was not harmed, nor left locked
+        assert learner.episode == 4
+
+
+def test_an_array_among_the_options_counts(tmp_path: Path) -> None:
+    subject = Subject("fixed", "masked")
+    begin(tmp_path / "it", 3, subject)
+    with pytest.raises(ss.InvalidOption, match="policy is an array there and an array here"):
+        ss.open(
+            tmp_path / "it",
+            subject.make(policy=subject.mask / subject.mask.sum(axis=2, keepdims=True)),
+        )
+
+
+@pytest.mark.parametrize("given", ["spot", 3, ss.Spot])
+def test_something_else_than_a_learner_is_refused(given: Any, tmp_path: Path) -> None:
+    with pytest.raises(ss.InvalidOption, match="takes a learner"):
+        ss.open(tmp_path / "it", given)
+    assert not (tmp_path / "it").exists()
+
+
+def test_nothing_to_open_and_no_place_for_it(tmp_path: Path) -> None:
+    with pytest.raises(ss.InvalidFile, match="there is no learner in"):
+        ss.open(tmp_path / "it")
+    with pytest.raises(ss.InvalidFile, match=r"cannot open .*absent.it: No such file"):
+        ss.open(tmp_path / "absent" / "it", SPOT.make())
+    (tmp_path / "file").touch()
+    with pytest.raises(ss.InvalidFile, match=r"cannot open .*file: Not a directory"):
+        ss.open(tmp_path / "file", SPOT.make())
+
+
+# --- One at a time
+
+
+def test_a_second_one_is_refused_with_the_owners_id(tmp_path: Path) -> None:
+    with ss.open(tmp_path / "it", SPOT.make()):
+        with pytest.raises(ss.InUse, match=f"by process {os.getpid()} on "):
+            ss.open(tmp_path / "it")
+        code = f"import safespot as ss\ntry: ss.open({str(tmp_path / 'it')!r})\nexcept ss.InUse as why: print(why)"
+        said = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        )
+        assert f"by process {os.getpid()} on {os.uname().nodename}" in said.stdout
+    ss.open(tmp_path / "it").close()
+
+
+def test_the_death_of_the_owner_lets_the_next_one_in(tmp_path: Path) -> None:
+    child = os.fork()
+    if child == 0:
+        ss.open(tmp_path / "it", SPOT.make())
+        (tmp_path / "open").touch()
+        signal.pause()
+    while not (tmp_path / "open").exists():
+        pass
+    with pytest.raises(ss.InUse, match=f"by process {child} "):
+        ss.open(tmp_path / "it")
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    ss.open(tmp_path / "it").close()
+
+
+def test_a_forked_process_does_not_write_to_its_parents(tmp_path: Path) -> None:
+    with ss.open(tmp_path / "it", SPOT.make()) as learner:
+        child = os.fork()
+        if child == 0:
+            try:
+                learner.observe(episodes(1)[0])
+            except ss.InUse:
+                os._exit(3)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+        learner.observe(episodes(1)[0])
+
+
+def test_a_closed_one_is_closed(tmp_path: Path) -> None:
+    learner = ss.open(tmp_path / "it", SPOT.make())
+    learner.close()
+    learner.close()
+    for use in (
+        lambda: learner.observe(episodes(1)[0]),
+        lambda: learner.act(0, 0, np.random.default_rng()),
+    ):
+        with pytest.raises(ss.InvalidOption, match="is closed; open it again"):
+            use()
+
+
+# --- Disks that fail
+
+
+class Failing(files.Disk):
+    """From now on, one of its operations fails."""
+
+    def __init__(self, how: str) -> None:
+        self.how = how
+
+    def fill(self, file: BinaryIO, data: bytes) -> None:
+        if self.how == "write":
+            super().fill(file, data[: len(data) // 3])
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().fill(file, data)
+
+    def sync_data(self, descriptor: int) -> None:
+        if self.how == "sync":
+            raise OSError(errno.EIO, "Input/output error")
+        super().sync_data(descriptor)
+
+    def sync_folder(self, folder: Path) -> None:
+        if self.how == "folder":
+            raise OSError(errno.EIO, "Input/output error")
+        super().sync_folder(folder)
+
+
+@pytest.mark.parametrize(
+    ("how", "finished", "why"),
+    [
+        ("write", 5, "No space left"), ("sync", 5, "Input/output"),
+        ("write", 10, "No space left"), ("folder", 10, "may not survive a crash"),
+    ],
+)  # fmt: skip
+def test_a_failing_disk_stops_it_and_it_can_be_opened_again(
+    how: str, finished: int, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = begin(tmp_path / "it", finished)
+    late = episodes(finished + 1)[-1]
+    with ss.open(tmp_path / "it") as learner:
+        monkeypatch.setattr(files, "disk", Failing(how))
+        with pytest.raises(ss.InvalidFile, match=why):
+            learner.observe(late)
+        monkeypatch.setattr(files, "disk", files.Disk())
+        assert digest(learner.learner) == digest(plain)
+        with pytest.raises(ss.InvalidFile, match=r"stopped after an error \(.*open it again"):
+            learner.observe(late)
+        with pytest.raises(ss.InvalidFile, match="stopped after an error"):
+            learner.act(0, 0, np.random.default_rng())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what was torn is cut off
+        again = ss.open(tmp_path / "it")
+    with again:
+        assert digest(again.learner) == digest(plain)
+        again.observe(late)
+        plain.observe(late)
+    assert same(tmp_path / "it", plain)
+
+
+def test_a_write_that_falls_short_stops_it(tmp_path: Path) -> None:
+    plain = begin(tmp_path / "it", 3)
+    child = os.fork()
+    if child == 0:  # the kernel takes a part of the record, then none
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        import resource
+
+        limit = START + 3 * LENGTH + 100
+        learner = ss.open(tmp_path / "it")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        try:
+            learner.observe(episodes(4)[-1])
+        except ss.InvalidFile as problem:
+            os._exit(3 if "File too large" in str(problem) else 4)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ss.open(tmp_path / "it").close()
+    assert same(tmp_path / "it", plain)
+
+
+def test_an_interrupt_between_disk_and_learner_stops_it_and_counts_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = begin(tmp_path / "it", 3)
+    late = episodes(4)[-1]
+    with ss.open(tmp_path / "it") as learner:
+
+        def interrupted(_: ss.Episode) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(learner.learner, "observe", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            learner.observe(late)
+        with pytest.raises(ss.InvalidFile, match="stopped after an error"):
+            learner.observe(late)
+    plain.observe(late)
+    assert same(tmp_path / "it", plain)  # it was on the disk
+
+
+# --- Damaged files
+
+
+@pytest.fixture
+def five(tmp_path: Path) -> Five:
+    """A learner of five episodes: its folder, its journal, and the digest after n episodes."""
+    begin(tmp_path / "it", 5)
+
+    def after(n: int) -> str:
+        return digest(SPOT.run(SPOT.make(), 1, n))
+
+    return tmp_path / "it", journal.place(tmp_path / "it", 0), after
+
+
+@pytest.mark.parametrize("kept", [0, 1, 3, 4])
+@pytest.mark.parametrize("torn", [1, 100, LENGTH - 1])
+def test_a_torn_end_is_cut_off_with_a_warning(kept: int, torn: int, five: Five) -> None:
+    folder, path, after = five
+    data = bytearray(path.read_bytes())
+    end = START + kept * LENGTH
+    data[end + torn :] = bytes(len(data) - end - torn)
+    path.write_bytes(data)
+    said = rf"has a torn end\. Lost: \d+ bytes from byte {end} on, .*episode {kept + 1} would.*never acknowledged"
+    with pytest.warns(UserWarning, match=said):
+        learner = ss.open(folder)
+    with learner:
+        assert digest(learner.learner) == after(kept)
+        learner.observe(episodes(kept + 1)[-1])
+    with ss.open(folder) as learner:  # and now it is whole
+        assert digest(learner.learner) == after(kept + 1)
+
+
+def test_a_torn_end_of_several_records_says_that_they_were_acknowledged(
+    five: Five,
+) -> None:
+    folder, path, after = five
+    data = bytearray(path.read_bytes())
+    for k in (3, 4):
+        data[START + k * LENGTH + 50] ^= 1
+    path.write_bytes(data)
+    with (
+        pytest.warns(
+            UserWarning, match="episodes 4 to 5 would stand. All but the last of them had been ack"
+        ),
+        ss.open(folder) as learner,
+    ):
+        assert digest(learner.learner) == after(3)
+
+
+@pytest.mark.parametrize("more", [0, 7])
+def test_a_journal_that_was_cut_short_goes_on(
+    more: int,
+    five: Five,
+) -> None:
+    folder, path, after = five
+    path.write_bytes(path.read_bytes()[: START + 2 * LENGTH + more])
+    said = rf"Lost: whatever stood from byte {START + 2 * LENGTH} on, since the file is \d+ bytes too short"
+    with pytest.warns(UserWarning, match=said):
+        learner = ss.open(folder)
+    with learner:
+        for e in episodes(5)[2:]:
+            learner.observe(e)
+    with ss.open(folder) as learner:
+        assert digest(learner.learner) == after(5)
+
+
+@pytest.mark.parametrize("place", [0, 3, 4, 40, LENGTH - 20, LENGTH - 1])
+@pytest.mark.parametrize("record", [0, 3])
+def test_damage_in_the_middle_is_an_error_that_names_the_place(
+    record: int, place: int, five: Five
+) -> None:
+    folder, path, _ = five
+    data = bytearray(path.read_bytes())
+    data[START + record * LENGTH + place] ^= 4
+    path.write_bytes(data)
+    said = rf"damaged at byte {START + record * LENGTH}: the record of episode {record + 1} is not"
+    for _ in range(2):  # opening it does no harm
+        with pytest.raises(ss.InvalidFile, match=said):
+            ss.open(folder)
+    with pytest.raises(ss.InvalidFile, match=said):
+        ss.export_episodes(folder, folder / "trail.csv")
+    assert path.read_bytes() == data
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_a_record_at_another_place_is_damage(last: bool, five: Five) -> None:
+    folder, path, after = five
+    data = bytearray(path.read_bytes())
+    at = START + (4 if last else 3) * LENGTH
+    data[at : at + LENGTH] = data[START : START + LENGTH]
+    path.write_bytes(data)
+    if last:
+        with pytest.warns(UserWarning, match="torn end"):
+            learner = ss.open(folder)
+        with learner:
+            assert digest(learner.learner) == after(4)
+    else:
+        with pytest.raises(ss.InvalidFile, match=f"damaged at byte {at}: the record of episode 4"):
+            ss.open(folder)
+
+
+@pytest.mark.parametrize("place", [0, 8, 12, 20, START - 1])
+def test_a_damaged_header_is_an_error(place: int, five: Five) -> None:
+    folder, path, _ = five
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(ss.InvalidFile, match="damaged at byte 0"):
+        ss.open(folder)
+
+
+def test_a_torn_end_before_another_journal_is_an_error(tmp_path: Path) -> None:
+    begin(tmp_path / "it", 25)
+    path = journal.place(tmp_path / "it", 10)
+    path.write_bytes(path.read_bytes()[:-3])
+    with ss.open(tmp_path / "it") as learner:  # nobody needs it after the snapshot
+        assert learner.episode == 26
+    with pytest.raises(
+        ss.InvalidFile, match=f"damaged at byte {START + 9 * LENGTH}, and journals follow"
+    ):
+        ss.export_episodes(tmp_path / "it", tmp_path / "trail.csv")
+
+
+def test_a_missing_journal_is_an_error(tmp_path: Path) -> None:
+    begin(tmp_path / "it", 25)
+    for snapshot in journal.numbered(tmp_path / "it", "snapshot").values():
+        if "0020" in snapshot.name:
+            snapshot.unlink()
+    journal.place(tmp_path / "it", 10).unlink()
+    with pytest.raises(ss.InvalidFile, match="lacks the episodes 11 to 20"):
+        ss.open(tmp_path / "it")
+
+
+def test_a_damaged_snapshot_is_no_loss(tmp_path: Path) -> None:
+    plain = begin(tmp_path / "it", 25)
+    newest = journal.numbered(tmp_path / "it", "snapshot")[20]
+    newest.write_bytes(newest.read_bytes()[:-1])
+    with pytest.warns(
+        UserWarning, match=r"snapshot-0+20.* The snapshot before it and the journals serve"
+    ):
+        learner = ss.open(tmp_path / "it")
+    with learner:
+        assert digest(learner.learner) == digest(plain)
+    assert list(journal.numbered(tmp_path / "it", "snapshot")) == [
+        10,
+        25,
+    ]  # the damaged one is gone
+    assert same(tmp_path / "it", plain)
+    for snapshot in journal.numbered(tmp_path / "it", "snapshot").values():
+        snapshot.write_bytes(b"")
+    with pytest.raises(ss.InvalidFile, match="has no whole snapshot"):
+        ss.open(tmp_path / "it")
+
+
+def test_a_journal_of_another_learner_is_refused(tmp_path: Path) -> None:
+    begin(tmp_path / "it", 5)
+    begin(tmp_path / "other", 5, Subject("spot", "units"))
+    journal.place(tmp_path / "other", 0).replace(journal.place(tmp_path / "it", 0))
+    with pytest.raises(ss.InvalidFile, match=r"holds an episode 1 that does not fit the learner"):
+        ss.open(tmp_path / "it")
+
+
+# --- The audit trail
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_the_trail_has_every_step(ending: str, tmp_path: Path) -> None:
+    plain, played = SPOT.make(), episodes(23)
+    rows = []
+    with ss.open(tmp_path / "it", SPOT.make()) as learner:
+        for t, e in enumerate(played):
+            policy = plain.policy
+            for h in range(H):
+                s, a = int(e.states[h]), int(e.actions[h])
+                samples = [None if np.isnan(x) else x for x in e.thresholds[h].tolist()]
+                rows.append(
+                    (t + 1, h, s, a, e.rewards[h], *e.constraints[h], *samples, int(e.states[h + 1]),
+                     policy[h, s, a], t)
+                )  # fmt: skip
+            learner.observe(e)
+            plain.observe(e)
+            if t == 4:  # it may be open
+                assert ss.export_episodes(tmp_path / "it", tmp_path / f"early.{ending}") == 5
+    to = tmp_path / f"trail.{ending}"
+    assert ss.export_episodes(tmp_path / "it", to) == 23
+    relation: Any = duckdb.sql(f"from '{to}'")
+    assert relation.columns == [
+        "episode", "step", "state", "action", "reward", "constraint_0", "constraint_1",
+        "threshold_0", "threshold_1", "next_state", "probability", "policy_version",
+    ]  # fmt: skip
+    assert relation.fetchall() == rows  # every bit, in CSV too
+    assert any(row[7] is None for row in rows)
+    assert [file.name for file in tmp_path.glob(".*")] == []
+
+
+def test_a_trail_needs_episodes_and_a_name_that_says_how(tmp_path: Path) -> None:
+    with pytest.raises(ss.InvalidFile, match="holds no durable learner"):
+        ss.export_episodes(tmp_path, tmp_path / "trail.csv")
+    ss.open(tmp_path / "it", SPOT.make()).close()
+    with pytest.raises(ss.InvalidFile, match="has no episodes yet"):
+        ss.export_episodes(tmp_path / "it", tmp_path / "trail.csv")
+    with pytest.raises(ss.InvalidFile, match=r"ends in \.csv or \.parquet"):
+        ss.export_episodes(tmp_path / "it", tmp_path / "trail.xlsx")
+    begin(tmp_path / "it", 3)
+    with pytest.raises(ss.InvalidFile, match="cannot write"):
+        ss.export_episodes(tmp_path / "it", tmp_path / "absent" / "trail.csv")
+
+
+def test_a_record_is_as_long_as_it_says() -> None:
+    for H_, m in ((1, 1), (3, 2), (20, 5)):
+        assert journal.record_length(H_, m) == journal.record_type(H_, m).itemsize
+
+
+# --- Warm start
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_a_trail_warms_another_learner_up_to_the_last_bit(ending: str, tmp_path: Path) -> None:
+    plain = begin(tmp_path / "it", 23)
+    ss.export_episodes(tmp_path / "it", tmp_path / f"trail.{ending}")
+    with ss.open(tmp_path / "other", SPOT.make()) as learner:
+        found = ss.warm_start(learner, tmp_path / f"trail.{ending}")
+    assert (len(found.episodes), found.rejected) == (23, ())
+    assert same(tmp_path / "other", plain)
+
+
+def test_what_a_log_has_wrong_is_told_and_left_out(tmp_path: Path) -> None:
+    begin(tmp_path / "it", 9)
+    ss.export_episodes(tmp_path / "it", tmp_path / "trail.csv")
+    head, *lines = (tmp_path / "trail.csv").read_text().splitlines()
+    lines[4] = lines[4].replace(
+        lines[4].split(",")[4], "7.5"
+    )  # the reward of the second step of episode 2
+    del lines[3 * 6 + 1]  # the second step of episode 7
+    (tmp_path / "trail.csv").write_text("\n".join([head, *lines]))
+    learner, plain = SPOT.make(), SPOT.make()
+    found = ss.warm_start(learner, tmp_path / "trail.csv")
+    for t, e in enumerate(episodes(9), 1):
+        if t not in (2, 7):
+            plain.observe(e)
+    assert digest(learner) == digest(plain)
+    assert str(found).splitlines() == [
+        f"{tmp_path / 'trail.csv'}: 7 of 9 episodes can be used.",
+        "1 rejected: reward lies outside its declared range",
+        "  episode 2, step 1: reward 7.5 lies outside its declared range",
+        "1 rejected: step comes after a step that is missing",
+        "  episode 7, step 2: step 2 comes after a step that is missing",
+    ]

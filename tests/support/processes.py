@@ -1,0 +1,22 @@
+"""A Python of its own, with the package and the tests on its path."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import safespot as ss
+
+ROOT = Path(__file__).parents[2]
+
+
+def python(*arguments: str, **environment: str) -> subprocess.Popen[str]:
+    """A new Python that finds this package and these tests."""
+    path = os.pathsep.join([str(Path(ss.__file__).parents[1]), str(ROOT)])
+    return subprocess.Popen(
+        [sys.executable, *arguments],
+        env={**os.environ, "PYTHONPATH": path, **environment}, cwd=ROOT, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip

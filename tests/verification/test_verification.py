@@ -1,0 +1,559 @@
+"""Judges say what synthetic runs were made to show; a small verification runs from end to end, stops, and goes on."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from safespot import cli, theory
+from safespot.errors import InvalidOption
+from safespot.experiments import RunSpec, Store
+from safespot.experiments.progress import Progress
+from safespot.experiments.settings import read_setting
+from safespot.verification import inference, pictures, sizes, verify, verifying
+from safespot.verification.inference import Interval
+from safespot.verification.measurements import Measurements, Trace, read_measurements
+from safespot.verification.sizes import Size, shipped_runs
+from safespot.verification.verdicts import Judgement, Outcome, decide, table, together
+from safespot.verification.verifying import CLAIMS, as_dict
+from tests.support.sweeping import sweep_inline
+
+HOLDS, FAILS, OPEN = Outcome.HOLDS, Outcome.FAILS, Outcome.OPEN
+JUDGES = {claim.name: claim.judge for claim in CLAIMS}
+Columns = dict[str, Any]
+
+
+def synthetic(size: Size = Size.full, **made: Callable[[RunSpec, Any], Columns]) -> Measurements:
+    """Traces of the shipped sweeps with columns of our own; a sweep's name is its keyword, - written _."""
+    rng = np.random.default_rng(0)
+    traces = {}
+    for name, make in made.items():
+        sweep = name.replace("_", "-")
+        traces[sweep] = tuple(
+            Trace(run, 2.0, {k: np.atleast_1d(v).astype(float) for k, v in make(run, rng).items()})
+            for run in shipped_runs(sweep, size)
+        )
+    return Measurements(size, traces)
+
+
+def outcomes(judgement: Judgement, saying: str = "") -> list[Outcome]:
+    return [v.outcome for v in judgement.verdicts if saying in v.statement]
+
+
+# --- The tests behind the verdicts
+
+
+def test_shares_are_judged_by_clopper_and_pearson() -> None:
+    found = inference.share(98, 100, 0.05)
+    assert (found.low, found.high) == pytest.approx((0.92961, 0.99757), abs=1e-5)
+    assert inference.share_at_least(2000, 2000, 0.95, 0.05) is HOLDS
+    assert inference.share_at_least(20, 20, 0.95, 0.05) is OPEN  # 0.05^(1/20) = 0.86
+    assert inference.share_at_least(1700, 2000, 0.95, 0.05) is FAILS
+    assert math.isnan(inference.share(0, 0, 0.05).mean)
+
+
+def test_means_slopes_and_limits() -> None:
+    found = inference.mean([1.0, 2.0, 3.0], 0.05)
+    assert found == pytest.approx((2.0, 2.0 - 2.48414, 2.0 + 2.48414), abs=1e-5)
+    assert inference.mean([1.0], 0.05) == Interval(1.0, -math.inf, math.inf)
+    assert inference.slope([1, 10, 100], [2, 20, 200]) == pytest.approx(1.0)
+    assert math.isnan(inference.slope([1, 10], [0.0, 1.0]))
+    assert inference.at_most([1.0, 1.1, 0.9], 2.0, 0.05) is HOLDS
+    assert inference.at_most([3.0, 3.1, 2.9], 2.0, 0.05) is FAILS
+    assert inference.at_most([1.0, 3.0], 2.0, 0.05) is OPEN
+    assert inference.near(Interval(0.5, 0.49, 0.51), 0.5, 0.05) is HOLDS
+    assert inference.near(Interval(0.7, 0.6, 0.8), 0.5, 0.05) is FAILS
+    assert inference.near(Interval(0.5, 0.4, 0.6), 0.5, 0.05) is OPEN
+
+
+def test_paired_steps_and_their_correction() -> None:
+    assert inference.holm([0.01, 0.04, 0.03], 0.05) == [True, False, False]
+    assert inference.holm([0.01, 0.02, 0.03], 0.05) == [True, True, True]
+    low, high = list(np.arange(20.0)), [x + 0.1 * (1 + x) for x in range(20)]
+    assert inference.larger(high, low) == pytest.approx(2.0**-20)
+    assert inference.larger(low, low) == 1.0
+    assert inference.larger([1.0, 2.0, 3.0, 4.0], [0.0, 1.0, 2.0, 3.0]) < 0.1  # ties
+    assert inference.ordered([low, high], 0.05)[0] is HOLDS
+    assert inference.ordered([high, low], 0.05)[0] is FAILS
+    assert inference.ordered([low[:3], high[:3]], 0.05)[0] is OPEN
+
+
+def test_one_failure_is_enough_and_silence_is_no_success() -> None:
+    assert together([HOLDS, HOLDS]) is HOLDS
+    assert together([HOLDS, OPEN]) is OPEN
+    assert together([OPEN, FAILS]) is FAILS
+    assert together([]) is OPEN
+    assert [decide(holds=h, fails=f) for h, f in ((True, False), (False, True), (False, False))] == [
+        HOLDS, FAILS, OPEN,
+    ]  # fmt: skip
+
+
+# --- Judges on results that were made up
+
+
+@pytest.mark.parametrize(
+    ("broken", "size", "want"),
+    [(0.0, Size.full, HOLDS), (0.2, Size.full, FAILS), (0.05, Size.quick, OPEN)],
+)
+def test_coverage(broken: float, size: Size, want: Outcome) -> None:
+    def runs(run: RunSpec, rng: Any) -> Columns:
+        return {"audit_threshold_ratio": 1.3 if rng.random() < broken else 0.2 * rng.random()}
+
+    found = JUDGES["coverage"](synthetic(size, coverage=runs))
+    assert outcomes(found) == [want]
+    (only,) = found.tables
+    assert len(only.rows) == 1 + 9
+    assert float(only.rows[1][3].split()[0]) == pytest.approx(1.0 - broken, abs=0.05)
+
+
+def root(run: RunSpec, rng: Any, exponent: float = 0.5, factor: float = 1.0) -> float:
+    return float(factor * run.episodes**exponent * (1 + 0.01 * rng.standard_normal()))
+
+
+def ordering(exponent: float = 0.5, violation: float = 1.0, radii: float = 1.0) -> Any:
+    def runs(run: RunSpec, rng: Any) -> Columns:
+        return {
+            "regret": root(run, rng, exponent),
+            "violation": root(run, rng, exponent, violation),
+            "audit_zeta_sum": radii * math.sqrt(run.episodes),
+            "audit_phi_sum": radii * math.sqrt(run.episodes),
+            "audit_optimism_slack": 0.1, "audit_bonus_ratio": 0.2, "audit_mirror_sum": 1.0,
+        }  # fmt: skip
+
+    return runs
+
+
+def test_orders() -> None:
+    found = JUDGES["orders"](synthetic(orders=ordering()))
+    assert outcomes(found) == [HOLDS] * 6
+    steep = JUDGES["orders"](synthetic(orders=ordering(exponent=0.8, violation=1e-3)))
+    assert outcomes(steep, "order √T") == [OPEN] * 4  # only a broken bound refutes an order
+    above = JUDGES["orders"](synthetic(orders=ordering(violation=1e3)))
+    assert outcomes(above, "order √T") == [HOLDS] * 4
+    assert outcomes(above, "explicit bound") == [FAILS] * 2
+
+
+def test_a_bound_above_what_can_happen_is_vacuous_and_no_pass() -> None:
+    found = JUDGES["orders"](synthetic(orders=ordering(radii=1e6)))
+    assert outcomes(found, "explicit bound") == [OPEN] * 2
+    assert "840 of 840 bounds are vacuous" in found.verdicts[2].reason
+    assert all("(vacuous)" in row[4] for row in found.tables[1].rows[1:])
+
+
+def test_a_regret_below_zero_is_below_any_bound() -> None:
+    def runs(run: RunSpec, rng: Any) -> Columns:
+        return {**ordering()(run, rng), "regret": -root(run, rng)}
+
+    found = JUDGES["orders"](synthetic(orders=runs))
+    assert outcomes(found, "regret is of order") == [HOLDS] * 2
+    assert "never above 0" in found.verdicts[0].reason
+
+    def mixed(run: RunSpec, rng: Any) -> Columns:
+        return {**ordering()(run, rng), "regret": root(run, rng) * rng.choice([-1, 1])}
+
+    assert OPEN in outcomes(JUDGES["orders"](synthetic(orders=mixed)), "regret is of order")
+
+
+def test_the_bound_is_that_of_the_theory() -> None:
+    (first, *_) = synthetic(orders=ordering())["orders"]
+    from safespot.verification.orders import bounds
+
+    T, c = first.run.episodes, first.cmdp
+    want = theory.explicit_bound(
+        c.A, c.H, c.m, T, 2.0, zeta_sum=math.sqrt(T), phi_sum=math.sqrt(T), xi=0.0
+    )
+    assert bounds(first) == pytest.approx((want.regret, want.violation))
+
+
+def knowing(exponent: float, factor: float) -> Any:
+    def runs(run: RunSpec, rng: Any) -> Columns:
+        more = root(run, rng, exponent, factor) if run.learner == "spot" else 0.0
+        sums = {metric: math.sqrt(run.episodes) + more for metric in ("regret", "violation")}
+        return {**sums, "audit_zeta_sum": math.sqrt(run.episodes)}
+
+    return runs
+
+
+def test_known() -> None:
+    found = JUDGES["known"](synthetic(orders=knowing(0.5, 0.1)))
+    assert outcomes(found, "order √T") == [HOLDS] * 4
+    # Where the bounds do not differ nothing more is allowed: pessimistic violation (m = 1), optimistic regret.
+    assert outcomes(found, "bounds differ") == [HOLDS, FAILS, FAILS, HOLDS]
+    found = JUDGES["known"](synthetic(orders=knowing(0.5, -0.1)))
+    assert outcomes(found) == [HOLDS] * 8
+    found = JUDGES["known"](synthetic(orders=knowing(1.0, 0.1)))
+    assert outcomes(found, "order √T") == [OPEN] * 4
+    assert outcomes(found, "bounds differ") == [FAILS] * 4
+
+
+@pytest.mark.parametrize(
+    ("sign", "size", "want"),
+    [(1.0, Size.full, HOLDS), (-1.0, Size.full, FAILS), (0.001, Size.quick, OPEN)],
+)
+def test_tradeoff(sign: float, size: Size, want: Outcome) -> None:
+    def runs(run: RunSpec, rng: Any) -> Columns:
+        xi = run.learner_options["stance"]
+        noise = 0.01 * rng.standard_normal(2)
+        return {"violation": sign * xi + noise[0], "regret": -sign * xi + noise[1]}
+
+    found = JUDGES["tradeoff"](synthetic(size, tradeoff=runs, tradeoff_practice=runs))
+    assert outcomes(found) == [want] * 4
+
+
+def estimating(power: float, better: float) -> Any:
+    episodes = np.unique(np.logspace(0, 5, 120).round())
+
+    def runs(run: RunSpec, rng: Any) -> Columns:
+        n = episodes * (better if run.learner_options["estimator"] == "pooled" else 1.0)
+        width, limit = 30.0 * n**power, read_setting(run.setting).problem.cmdp.limits[0]
+        error = 0.5 * n**power * rng.standard_normal(len(n))
+        return {
+            "episode": episodes,
+            "threshold_upper_0": limit + error + width,
+            "threshold_lower_0": limit + error - width,
+        }
+
+    return runs
+
+
+def test_consistency() -> None:
+    found = JUDGES["consistency"](synthetic(consistency=estimating(-0.5, 3.0)))
+    assert outcomes(found, "width") == outcomes(found, "error") == [HOLDS]
+    assert outcomes(found, "pooling") == [FAILS]
+    assert float(found.tables[0].rows[3][3].split()[0]) == pytest.approx(3.0, rel=0.1)
+    other = JUDGES["consistency"](synthetic(consistency=estimating(-0.25, 0.5)))
+    assert outcomes(other, "width") == outcomes(other, "error") == [FAILS]
+    assert outcomes(
+        JUDGES["consistency"](synthetic(consistency=estimating(-0.5, 0.9))), "pooling"
+    ) == [HOLDS]
+
+
+def forgetting(power: float) -> Any:
+    episodes = np.unique(np.logspace(0, 6, 200).round())
+
+    def runs(run: RunSpec, rng: Any) -> Columns:
+        factor = (1.0 / run.learner_options["window"]) ** power * (
+            1 + 0.001 * rng.standard_normal()
+        )
+        grown = factor * np.sqrt(episodes)
+        names = ("audit_zeta_sum", "audit_window_sum", "regret", "violation")
+        return {"episode": episodes, **dict.fromkeys(names, grown)}
+
+    return runs
+
+
+def changing(after: Callable[[float], float]) -> Any:
+    episodes = np.arange(200, 300_001, 200)
+
+    def runs(run: RunSpec, rng: Any) -> Columns:
+        settled = 20_000 + after(run.learner_options["window"]) + 2000 * rng.random()
+        estimate = np.where(episodes < settled, 1.87, 1.27)
+        return {
+            "episode": episodes,
+            "threshold_upper_0": estimate + 0.1,
+            "threshold_lower_0": estimate - 0.1,
+        }
+
+    return runs
+
+
+def test_window() -> None:
+    found = JUDGES["window"](
+        synthetic(window=forgetting(0.4), drift=changing(lambda gamma: 200_000 * gamma))
+    )
+    assert outcomes(found) == [HOLDS] * 4
+    assert found.tables[1].rows[1][2] == "20 of 20"
+    found = JUDGES["window"](
+        synthetic(window=forgetting(0.8), drift=changing(lambda gamma: 200_000 * (1 - gamma)))
+    )
+    assert outcomes(found) == [FAILS] * 4
+    never = changing(lambda gamma: 290_000 * gamma)
+    found = JUDGES["window"](synthetic(window=forgetting(0.4), drift=never))
+    assert found.tables[1].rows[4][1:3] == ("–", "0 of 20")
+    assert "not within this run for γ = 1" in found.verdicts[3].reason
+
+
+def leaving_room(power: float, reached: float, peak: float) -> Any:
+    episodes = np.unique(np.logspace(0, 5, 120).round())
+
+    def runs(run: RunSpec, rng: Any) -> Columns:
+        first = 1000.0 * run.problem_options["slack"] ** power * (1 + 0.01 * rng.standard_normal())
+        small = run.learner_options["bonus_scale"] < 1.0
+        return {
+            "episode": episodes,
+            "multiplier_0": np.full(len(episodes), 2.0 * peak if small else 0.0),
+            "audit_first_feasible": first if rng.random() < reached else 0.0,
+        }
+
+    return runs
+
+
+def test_assumption() -> None:
+    found = JUDGES["assumption"](synthetic(assumption=leaving_room(-2.0, 1.0, 1.0)))
+    assert [v.outcome for v in found.verdicts] == [FAILS, HOLDS, HOLDS, FAILS, HOLDS]
+    found = JUDGES["assumption"](synthetic(assumption=leaving_room(-1.0, 0.9, 0.5)))
+    assert [v.outcome for v in found.verdicts] == [FAILS, OPEN, FAILS, FAILS, FAILS]
+
+
+@pytest.mark.parametrize(("slack", "want"), [(0.1, HOLDS), (-0.1, FAILS)])
+def test_duality(slack: float, want: Outcome, monkeypatch: pytest.MonkeyPatch) -> None:
+    from safespot.verification import duality
+
+    def runs(run: RunSpec, rng: Any) -> Columns:
+        return {"audit_nested_slack": slack}
+
+    monkeypatch.setitem(duality.MODELS, Size.full, 2)
+    found = JUDGES["duality"](synthetic(coverage=runs, nested=runs))
+    assert outcomes(found, "nested") == [want]
+    assert outcomes(found, "Primal and dual") == [HOLDS]
+    assert [row[2] for row in found.tables[1].rows[1:]] == ["6"] * 4  # two models, three shares
+    monkeypatch.setattr(duality, "TOLERANCE", -1.0)
+    assert outcomes(JUDGES["duality"](synthetic(coverage=runs, nested=runs)), "Primal") == [FAILS]
+
+
+def test_lemmas() -> None:
+    found = JUDGES["lemmas"](synthetic(window=forgetting(0.5), orders=ordering()))
+    assert outcomes(found) == [HOLDS] * 4
+
+    def worse(run: RunSpec, rng: Any) -> Columns:
+        bad = {"audit_optimism_slack": -0.1, "audit_mirror_sum": 1e9}
+        return {**ordering()(run, rng), **bad}
+
+    found = JUDGES["lemmas"](synthetic(window=forgetting(0.9), orders=worse))
+    assert outcomes(found) == [HOLDS, FAILS, FAILS, FAILS]
+
+
+def practising(gain: float, ratio: float) -> Any:
+    episodes = np.unique(np.logspace(0, 5, 120).round())
+
+    def runs(run: RunSpec, rng: Any) -> Columns:
+        paper = run.learner_options["bonus_scale"] == 1.0 and "bonus" not in run.learner_options
+        level = (1.0 if paper else 1.0 - gain) * (1 + 0.001 * rng.standard_normal())
+        return {
+            "episode": episodes,
+            "regret": episodes * level, "violation": episodes * level,
+            "audit_bonus_ratio": 0.2 if paper else ratio, "audit_optimism_slack": 0.1,
+        }  # fmt: skip
+
+    return runs
+
+
+def test_practice() -> None:
+    found = JUDGES["practice"](synthetic(practice=practising(0.5, 0.9)))
+    assert outcomes(found, "violates less") == outcomes(found, "success event") == [HOLDS] * 4
+    found = JUDGES["practice"](synthetic(practice=practising(-0.5, 1.1)))
+    assert outcomes(found, "violates less") == outcomes(found, "success event") == [FAILS] * 4
+
+
+# --- What is run
+
+
+def test_every_run_is_audited() -> None:
+    for name in {name for claim in CLAIMS for name in claim.sweeps}:
+        assert {run.track for run in shipped_runs(name, Size.quick)} == {"audit"}
+
+
+def test_the_full_size_is_what_was_promised() -> None:
+    coverage = shipped_runs("coverage", Size.full)
+    assert {run.learner_options["window"] for run in coverage} == {0.25, 0.5, 1.0}
+    assert len({run.signals.thresholds.law for run in coverage if run.signals.thresholds}) == 3
+    assert len(coverage) == 9 * 2000
+    assert not any(
+        {"bonus_scale", "threshold_scale", "delta"} & set(r.learner_options) for r in coverage
+    )
+    orders = shipped_runs("orders", Size.full)
+    assert (min(r.episodes for r in orders), max(r.episodes for r in orders)) == (10**4, 10**7)
+    assert len({run.setting for run in orders}) == 3
+    assert {run.seed for run in orders} == set(range(20))
+    drift = shipped_runs("drift", Size.full)
+    assert {run.learner_options["window"] for run in drift} == {0.1, 0.25, 0.5, 1.0}
+    assert len(shipped_runs("orders", Size.extended)) > len(orders)
+
+
+# --- From end to end
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shipped sweeps with a few short runs each, done in this process."""
+    whole = sizes.shipped_runs
+
+    def few(name: str, size: Size) -> list[RunSpec]:
+        from dataclasses import replace
+
+        lengths = {
+            n: 15 * (k + 1) for k, n in enumerate(sorted({r.episodes for r in whole(name, size)}))
+        }
+        runs = [
+            replace(run, episodes=lengths[run.episodes])
+            for run in whole(name, size)
+            if run.seed < 2
+        ]
+        if name == "drift":
+            moved = runs[0].signals.model_copy(
+                update={"drift": runs[0].signals.drift.model_copy(update={"first": 8})}  # type: ignore[union-attr]
+            )
+            runs = [replace(run, signals=moved, record=1) for run in runs]
+        return runs
+
+    monkeypatch.setattr(verifying, "shipped_runs", few)
+
+
+def inline(runs: Sequence[RunSpec], out: Any, *rest: Any) -> Any:
+    """`sweep` without processes."""
+    from safespot.experiments.sweeping import Swept
+
+    store = sweep_inline(Path(out), list({run.id: run for run in runs}.values()))
+    return Swept(store, tuple(run.id for run in runs), {})
+
+
+@pytest.mark.usefixtures("tiny")
+def test_from_the_runs_to_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verifying, "sweep", inline)
+    made = verify(tmp_path / "store", "quick")
+    assert len(made.judged) == len(CLAIMS) == 10
+    assert sum(made.counts.values()) == len(made.verdicts) > 25
+    page, text = made.report.read_text(), (tmp_path / "store" / "verification.md").read_text()
+    for claim, judgement in made.judged:
+        assert claim.title in text
+        for verdict in judgement.verdicts:
+            assert verdict.statement in text
+            assert verdict.reason.split("[")[0] in text
+        for figure in judgement.figures:
+            drawn = (tmp_path / "store" / "figures" / f"{figure.name}.svg").read_text()
+            assert drawn.startswith("<svg")
+            assert f"figures/{figure.name}.svg" in text
+    assert page.count("<svg") == sum(len(judgement.figures) for _, judgement in made.judged)
+    assert not re.search(r'(?:src|href)="(?!#|data:)', page)  # it needs nothing beside itself
+    assert "safespot verify --quick" in text
+    assert "A small version" in text
+    json.dumps(as_dict(made), allow_nan=False)
+
+    # Again: nothing is run, and everything is as it was.
+    monkeypatch.setattr(
+        verifying, "sweep", lambda runs, out, *rest: inline(_finished(runs, made.store), out)
+    )
+    again = verify(tmp_path / "store", "quick")
+    assert [v.reason for v in again.verdicts] == [v.reason for v in made.verdicts]
+
+
+def _finished(runs: Sequence[RunSpec], store: Store) -> Sequence[RunSpec]:
+    assert all(store.is_finished(run.id) for run in runs)
+    return runs
+
+
+@pytest.mark.usefixtures("tiny")
+def test_it_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stop(Progress):
+        def ended(self, run: str, total: int) -> None:
+            raise KeyboardInterrupt
+
+    def stopped(runs: Sequence[RunSpec], out: Any, *rest: Any) -> Any:
+        sweep_inline(Path(out), list(runs), Stop())
+
+    monkeypatch.setattr(verifying, "sweep", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        verify(tmp_path / "store", "quick", claims=["tradeoff"])
+    done = len(Store(tmp_path / "store").finished())
+    assert 0 < done < 60
+    monkeypatch.setattr(verifying, "sweep", inline)
+    made = verify(tmp_path / "store", "quick", claims=["tradeoff"])
+    assert len(made.store.finished()) == 60
+    assert [claim.name for claim, _ in made.judged] == ["tradeoff"]
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_claim_whose_runs_failed_is_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from safespot.experiments.sweeping import Swept
+
+    def half(runs: Sequence[RunSpec], out: Any, *rest: Any) -> Any:
+        some = [run for run in runs if run.seed == 0]
+        swept = inline(some, out)
+        return Swept(swept.store, swept.finished, {r.id: "lost" for r in runs if r.seed == 1})
+
+    monkeypatch.setattr(verifying, "sweep", half)
+    made = verify(tmp_path / "store", "quick", claims=["tradeoff"])
+    (only,) = made.verdicts
+    assert only.outcome is OPEN
+    assert "30 of its runs failed" in only.reason
+    told = CliRunner().invoke(
+        cli.app, ["verify", "--quick", "--claim", "tradeoff", "--out", str(tmp_path / "store")]
+    )
+    assert told.exit_code == 1
+
+
+def test_evidence_is_in_inside_units(tmp_path: Path) -> None:
+    """The machine's earnings lie in [0,10], its strain in [0,4]."""
+    from dataclasses import replace
+
+    (run,) = [
+        replace(run, episodes=50)
+        for run in shipped_runs("tradeoff", Size.quick)
+        if (run.problem, run.seed, run.learner_options["stance"]) == ("machine", 0, 1.0)
+    ]
+    store = sweep_inline(tmp_path / "store", [run])
+    (trace,) = read_measurements(store, {"tradeoff": [run]}, Size.quick)["tradeoff"]
+    rows = store.query("select regret, violation from results order by episode").fetchnumpy()
+    np.testing.assert_allclose(trace["regret"], rows["regret"] / 10.0)
+    np.testing.assert_allclose(trace["violation"], rows["violation"] / 4.0)
+
+
+def test_pictures_are_the_same_whenever_they_are_drawn_and_follow_the_page() -> None:
+    points = [
+        {"x": x, "y": y, "series": s} for s in "ab" for x, y in ((1, 1.0), (10, -2.0), (100, 3.0))
+    ]
+    chart = pictures.lines(points, "T", "metric")
+    assert len(chart["data"]["values"]) == 4  # a logarithm has no place for what is not positive
+    drawn = pictures.svg(chart)
+    assert drawn == pictures.svg(chart)
+    assert pictures.COLOURS[0] in drawn
+    assert "var(--g0)" in pictures.themed(drawn)
+    assert pictures.COLOURS[0] not in pictures.themed(drawn)
+
+
+def test_tables_are_text() -> None:
+    made = table("numbers", ["a", "b"], [[1, Interval(2.0, 1.0, 3.0)]])
+    assert made.rows == (("a", "b"), ("1", "2.00 [1.00, 3.00]"))
+
+
+# --- The command
+
+
+@pytest.mark.usefixtures("tiny")
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verifying, "sweep", inline)
+    runner, out = CliRunner(), str(tmp_path / "store")
+    arguments = ["verify", "--quick", "--claim", "tradeoff", "--out", out]
+    told = runner.invoke(cli.app, arguments, catch_exceptions=False)
+    assert told.exit_code == 0  # whatever the verdicts are
+    assert "Caution or reward" in told.stdout
+    assert f"{out}/report.html" in told.stdout
+    answer = json.loads(runner.invoke(cli.app, [*arguments, "--json"]).stdout)
+    assert answer["size"] == "quick"
+    assert {v["outcome"] for v in answer["claims"][0]["verdicts"]} <= set(map(str, Outcome))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [(["--quick", "--extended"], "not both"), (["--claim", "nonsense"], "there is no claim")],
+)
+def test_wrong_calls(arguments: list[str], said: str, tmp_path: Path) -> None:
+    result = CliRunner().invoke(cli.app, ["verify", *arguments, "--out", str(tmp_path / "x")])
+    assert isinstance(result.exception, InvalidOption)
+    assert said in str(result.exception)
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_size_that_does_not_exist(tmp_path: Path) -> None:
+    with pytest.raises(InvalidOption, match="quick, full, extended"):
+        verify(tmp_path / "x", "huge")
