@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
-# MathML needs a font with a table for mathematics, which not every system has. This one is under the Open Font Licence.
+# MathML needs a font with a table for mathematics, which not every system has. This one is under the Open Font License.
 FONT = Path(str(distribution("ziamath").locate_file("ziamath/fonts/STIXTwoMath-Regular.ttf")))
 # Public modules beside the ones that `safespot` itself takes names from.
 MODULES = ("clinic", "gym", "problems", "theory", "report", "experiments.summary")

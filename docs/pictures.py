@@ -25,7 +25,7 @@ ADVICE: dict[str, Any] = {
     "policy_step": 0.01,
     "dual_step": 0.02,
 }
-LOOKS = (("#0072B2", "-"), ("#009E73", "--"), ("#D55E00", "-."))  # told apart without colour too
+LOOKS = (("#0072B2", "-"), ("#009E73", "--"), ("#D55E00", "-."))  # told apart without color too
 
 Panel = tuple[str, Callable[[ss.Run], Any], float | Callable[[Any], Any], str]
 
@@ -136,13 +136,13 @@ def curves(
     def draw(plt: Any) -> Any:
         figure, several = plt.subplots(1, len(panels), figsize=(7.6, 2.9), layout="constrained")
         for axes, (title, of, true, words) in zip(several, panels, strict=True):
-            for (name, run), (colour, line) in zip(runs.items(), LOOKS, strict=True):
+            for (name, run), (color, line) in zip(runs.items(), LOOKS, strict=True):
                 shown = run.episodes >= first
                 axes.plot(
                     run.episodes[shown],
                     of(run)[shown],
                     line,
-                    color=colour,
+                    color=color,
                     label=name,
                     linewidth=1.5,
                 )

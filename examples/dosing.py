@@ -23,7 +23,7 @@ STANCES: dict[str, str | float] = {
     "half way": 0.5,
     "optimistic": "optimistic",
 }
-LOOKS = (("#0072B2", "-"), ("#009E73", "--"), ("#D55E00", "-."))  # told apart without colour too
+LOOKS = (("#0072B2", "-"), ("#009E73", "--"), ("#D55E00", "-."))  # told apart without color too
 
 # docs/dosing.md says why each is as it is.
 ADVICE: dict[str, Any] = {
@@ -103,7 +103,7 @@ def draw(runs: dict[str, list[ss.Run]], tolerance: float, optimum: float, path: 
         figure, (belief, violation, health) = plt.subplots(
             1, 3, figsize=(10, 3.3), layout="constrained"
         )
-        for (name, several), (colour, line) in zip(runs.items(), LOOKS, strict=True):
+        for (name, several), (color, line) in zip(runs.items(), LOOKS, strict=True):
             episodes = several[0].episodes
             shown = episodes >= 100
             for axes, curves in (
@@ -113,12 +113,12 @@ def draw(runs: dict[str, list[ss.Run]], tolerance: float, optimum: float, path: 
             ):
                 many = np.array(curves)[:, shown]
                 low, high = np.quantile(many, [0.05, 0.95], axis=0)
-                axes.fill_between(episodes[shown], low, high, color=colour, alpha=0.2, linewidth=0)
+                axes.fill_between(episodes[shown], low, high, color=color, alpha=0.2, linewidth=0)
                 axes.plot(
                     episodes[shown],
                     many.mean(axis=0),
                     line,
-                    color=colour,
+                    color=color,
                     label=name,
                     linewidth=1.6,
                 )

@@ -1,8 +1,8 @@
 """Column generation: the best mixture of plans under constraints, from a pricing function alone.
 
-    maximise  sum_j x_j v_j0   subject to  sum_j x_j v_ji >= b_i for all i,  x a distribution
+    maximize  sum_j x_j v_j0   subject to  sum_j x_j v_ji >= b_i for all i,  x a distribution
 
-over a set of plans that is far too large to list, given a way to find the plan that maximises any
+over a set of plans that is far too large to list, given a way to find the plan that maximizes any
 weighted sum of its values (for a CMDP, backward induction on r + lambda·g). A small master linear
 program mixes the plans found so far; its duals lambda are the weights of the next pricing. Every pricing
 also gives an upper bound, ``max_j v_j0 + lambda·(v_j - b)``, so the answer carries a certified gap.
@@ -76,7 +76,7 @@ def largest_margin(
     *,
     enough: float = np.inf,
 ) -> Mixture[Plan]:
-    """The mixture that maximises ``min_i (v_i - b_i)``; `bound` bounds that margin from above.
+    """The mixture that maximizes ``min_i (v_i - b_i)``; `bound` bounds that margin from above.
 
     The search ends early once a margin above `enough` is found, or is known to be out of reach.
     """
@@ -94,7 +94,7 @@ def _generate(
     objective: float,
     enough: float,
 ) -> Mixture[Plan]:
-    """Both searches: `objective` 1 maximises ``v_0`` within the thresholds, 0 the common margin."""
+    """Both searches: `objective` 1 maximizes ``v_0`` within the thresholds, 0 the common margin."""
     master = _Master(len(thresholds), margin=objective == 0.0)
     for column in columns:
         master.add(column.values[0], column.values[1:] - thresholds)

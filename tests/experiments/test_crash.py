@@ -159,12 +159,12 @@ def test_random_kills_lose_nothing(whole: Path, tmp_path: Path) -> None:
     began = time.monotonic()
     assert not killed(lambda: sweep_inline(tmp_path / "timed", tiny()))
     took = time.monotonic() - began
-    luck, kills = random.Random(1), 0
+    rng, kills = random.Random(1), 0
     for attempt in range(6):
         store, finished = tmp_path / f"store{attempt}", set[str]()
         Store.create(store)
         for _ in range(3):
-            kills += killed(lambda: sweep_inline(store, tiny()), after=luck.uniform(0.0, took))  # noqa: B023
+            kills += killed(lambda: sweep_inline(store, tiny()), after=rng.uniform(0.0, took))  # noqa: B023
             assert is_whole(store, whole)
             assert finished <= contents(store).keys()
             finished = set(contents(store))
@@ -249,7 +249,7 @@ def test_two_hundred_random_kills(
 ) -> None:
     spec = {**TINY, "episodes": 300_000, "seeds": 6}
     sweep_inline(tmp_path / "whole", tiny(episodes=300_000, seeds=6))
-    luck, kills = random.Random(2), 0
+    rng, kills = random.Random(2), 0
     for attempt in itertools.count():
         store, finished = tmp_path / f"store{attempt}", set[str]()
         while True:
@@ -258,7 +258,7 @@ def test_two_hundred_random_kills(
             while process.poll() is None and not (claims.exists() and any(claims.iterdir())):
                 time.sleep(0.02)
             try:
-                process.wait(luck.uniform(0.0, 1.5) if kills < 200 else None)
+                process.wait(rng.uniform(0.0, 1.5) if kills < 200 else None)
             except subprocess.TimeoutExpired:
                 process.kill()
                 kills += 1

@@ -11,7 +11,7 @@ import pytest
 
 import safespot as ss
 from safespot.experiments import Store
-from safespot.experiments.summary import METRICS, compare, estimate, exponent, groups, summarise
+from safespot.experiments.summary import METRICS, compare, estimate, exponent, groups, summarize
 from tests.support.sweeping import sweep_inline, tiny
 
 
@@ -40,7 +40,7 @@ def test_the_end_of_every_metric_is_its_mean_over_the_seeds(store: Store) -> Non
     for metric in METRICS:
         sql = f"select run, arg_max({metric}, episode) from results group by run"
         all_ends[metric] = dict(store.query(sql).fetchall())
-    for summary in summarise(store):
+    for summary in summarize(store):
         for metric, found in summary.final.items():
             ends = [all_ends[metric][run] for run in summary.group.runs]
             assert found.mean == pytest.approx(np.mean(ends), rel=1e-12)
@@ -123,4 +123,4 @@ def test_there_is_no_exponent_of_what_is_not_positive() -> None:
 
 def test_an_empty_store_is_said_to_be_empty(tmp_path: Path) -> None:
     with pytest.raises(ss.InvalidFile, match="no finished run yet"):
-        summarise(Store.create(tmp_path / "store"))
+        summarize(Store.create(tmp_path / "store"))

@@ -1,4 +1,4 @@
-"""Environments as black boxes: discretisers, declared signals and endings, and learning in them."""
+"""Environments as black boxes: discretizers, declared signals and endings, and learning in them."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_wrong_declarations_are_refused(env: Any, declared: dict[str, Any], word
     assert any(ss.check_env(env, **declared))  # and told in words
 
 
-def test_a_missing_key_and_a_wrong_discretiser_are_errors() -> None:
+def test_a_missing_key_and_a_wrong_discretizer_are_errors() -> None:
     sometimes = gymnasium.wrappers.TransformObservation(Corridor(), lambda o: o, spaces.Discrete(3))
     box = ss.BlackBox(sometimes, horizon=2, states=Discretizer(1, int))
     with pytest.raises(ss.InvalidEpisode, match="made state 1 of the observation 1"):
@@ -203,7 +203,7 @@ def test_a_missing_key_and_a_wrong_discretiser_are_errors() -> None:
         box.play(walk([0, 0], 3), np.full(2, 0.5))
 
 
-# Discretisers
+# Discretizers
 
 
 def test_tuples_are_numbered_with_the_last_part_fastest() -> None:
@@ -273,15 +273,15 @@ def test_a_problem_as_a_black_box_is_learned_as_by_its_table(name: str) -> None:
     for key, value in problem.interface.items():
         np.testing.assert_array_equal(interface[key], value)
     ours, theirs = spot(interface), spot(problem.interface)
-    realised = ss.learn_env(env, ours, seed=3)
+    realized = ss.learn_env(env, ours, seed=3)
     exact = ss.learn(problem, theirs, seed=3)
     np.testing.assert_array_equal(ours.policy, theirs.policy)
     for curve in ("episodes", "multipliers", "thresholds", "threshold_bounds"):
-        np.testing.assert_array_equal(getattr(realised, curve), getattr(exact, curve))
+        np.testing.assert_array_equal(getattr(realized, curve), getattr(exact, curve))
 
 
 def test_gymnasiums_own_lake_is_learned_as_its_table() -> None:
-    # Without slipping and with what is seen being what is meant, luck is only in the actions.
+    # Without slipping and with what is seen being what is meant, uniforms is only in the actions.
     lake: Any = FrozenLakeEnv(is_slippery=False)
     squares = np.ravel(lake.desc)
     declared: dict[str, Any] = {
@@ -292,10 +292,10 @@ def test_gymnasiums_own_lake_is_learned_as_its_table() -> None:
     table = ss.problem_from_table(lake, thresholds=[0.05], signals=laws, **declared)
     interface = ss.env_interface(lake, start=0, **declared)
     ours, theirs = (spot(i, thresholds=[0.05]) for i in (interface, table.interface))
-    realised = ss.learn_env(lake, ours, seed=1, **declared)
+    realized = ss.learn_env(lake, ours, seed=1, **declared)
     exact = ss.learn(table, theirs, seed=1)
     np.testing.assert_array_equal(ours.policy, theirs.policy)
-    np.testing.assert_array_equal(realised.multipliers, exact.multipliers)
+    np.testing.assert_array_equal(realized.multipliers, exact.multipliers)
     assert (ours.policy[0, 0] != 0.25).all()
 
 

@@ -34,7 +34,7 @@ class Handed(gymnasium.Wrapper[Any, Any, Any, Any]):
         if seed is not None:
             self.streams = ss.streams(seed)
         self.number = self.streams.start.random()
-        self.luck = iter(self.streams.transitions.random(self.horizon).tolist())
+        self.env_seed = iter(self.streams.transitions.random(self.horizon).tolist())
         base: Any = self.unwrapped
         base.np_random = self
         return self.env.reset()
@@ -47,7 +47,7 @@ class Handed(gymnasium.Wrapper[Any, Any, Any, Any]):
         chances: dict[Any, float] = defaultdict(float)
         for key, (p, *_) in zip(keys, outcomes, strict=True):
             chances[key] += p
-        u, total, chosen = next(self.luck), 0.0, keys[0]
+        u, total, chosen = next(self.env_seed), 0.0, keys[0]
         for key in sorted(chances):
             total, chosen = total + chances[key], key
             if u < total:

@@ -11,11 +11,11 @@ from gymnasium.utils.env_checker import check_env
 import safespot as ss
 from safespot.gym.clinic import Clinic
 from safespot.problems import dosing
-from safespot.problems.dosing import DEATH, DOSES, DRUG_EDGES, TUMOUR_EDGES, state_of
-from safespot.problems.dosing.tumour import LETHAL, admit, dead, treat
+from safespot.problems.dosing import DEATH, DOSES, DRUG_EDGES, TUMOR_EDGES, state_of
+from safespot.problems.dosing.tumor import LETHAL, admit, dead, treat
 
 DECLARED: dict[str, Any] = {
-    "horizon": 14, "states": [list(TUMOUR_EDGES), list(DRUG_EDGES)],
+    "horizon": 14, "states": [list(TUMOR_EDGES), list(DRUG_EDGES)],
     "endings": ss.Ending(reward=0, constraints=1),
 }  # fmt: skip
 
@@ -35,13 +35,13 @@ def test_a_course_is_the_simulators() -> None:
     seen, _ = env.reset(seed=7)
     rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(7)))
     patient, body = admit(rng)
-    assert seen.tolist() == [body.tumour, 0.0]
+    assert seen.tolist() == [body.tumor, 0.0]
     for action in (0, 2, 4, 1):
         seen, health, ended, cut, info = env.step(action)
         body, expected = treat(patient, body, DOSES[action], rng)
         rng.standard_normal()  # the biomarker
         assert (health, ended, cut) == (expected, dead(body), False)
-        assert seen.tolist() == [min(body.tumour, LETHAL), body.drug]
+        assert seen.tolist() == [min(body.tumor, LETHAL), body.drug]
         assert info["cost"] == DOSES[action]
 
 

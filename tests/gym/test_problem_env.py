@@ -1,4 +1,4 @@
-"""Problems as Gymnasium environments: the checker, the luck of `play`, endings, masks, vectors."""
+"""Problems as Gymnasium environments: the checker, the noise of `play`, endings, masks, vectors."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def test_an_absorbing_state_is_played_to_the_horizon() -> None:
     for h in range(20):
         state, _, ended, _, info = env.step(2)
         assert ended == (h == 19)
-    assert state == 16  # always right: fallen by now, whatever the luck of this seed
+    assert state == 16  # always right: fallen by now, whatever the noise of this seed
     assert info["action_mask"].tolist() == [1, 0, 0, 0]
 
 
@@ -244,7 +244,7 @@ def test_it_renders_as_text() -> None:
         ({"problem": 3}, "ProblemEnv takes a Problem"),
         ({"problem": ss.problems.make("machine"), "budget": 2}, "and its options; got .*budget=2"),
         ({"problem": "machine", "render_mode": "human"}, "render_mode must be None or 'ansi'"),
-        ({"problem": "machine", "colour": 1}, "It takes: budget"),
+        ({"problem": "machine", "color": 1}, "It takes: budget"),
     ],
 )
 def test_wrong_arguments_are_refused(arguments: dict[str, Any], words: str) -> None:

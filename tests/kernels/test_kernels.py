@@ -46,21 +46,22 @@ def test_a_kernel_is_compiled(kernel: Any) -> None:
 def rederived(learner: ss.Spot) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """What the learner holds, and the same from counts, logits and window alone."""
     state, radii = learner.state, learner.rates.radii
-    lack, weight, peak, pi = (
-        np.full_like(array, np.nan) for array in (state.lack, state.weight, state.peak, state.pi)
+    deficit, weight, max_deficit, pi = (
+        np.full_like(array, np.nan)
+        for array in (state.deficit, state.weight, state.max_deficit, state.pi)
     )
-    optimism.refresh_all(radii, learner.statistics, state.mask, lack, weight, peak)
+    optimism.refresh_all(radii, learner.statistics, state.mask, deficit, weight, max_deficit)
     H, S, A = pi.shape
     work = updates.workspace(H * S, A)
     updates.softmax(state.logits.reshape(-1), pi.reshape(-1), A, 0, H * S, work)
     window = learner.window._replace(tree=np.zeros_like(learner.window.tree))
     windows.rebuild_tree(window)
     made: dict[str, tuple[np.ndarray, np.ndarray]] = {
-        "lack": (state.lack, lack), "weight": (state.weight, weight), "pi": (state.pi, pi),
+        "deficit": (state.deficit, deficit), "weight": (state.weight, weight), "pi": (state.pi, pi),
         "tree": (learner.window.tree[:, 1:], window.tree[:, 1:]),
     }  # fmt: skip
     if learner.statistics.successors.dense.shape[0] == 0:
-        made["peak"] = state.peak, peak
+        made["max_deficit"] = state.max_deficit, max_deficit
     if learner.rates.learned:
         lower, upper = np.zeros_like(state.lower), np.zeros_like(state.upper)
         optimism.threshold_bounds(radii, window, lower, upper)

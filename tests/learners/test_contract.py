@@ -56,10 +56,10 @@ def test_unknown_learners_and_options_are_named() -> None:
     interface = Subject("spot", "default").interface
     with pytest.raises(ss.UnknownName, match=r"no learner 'spott'.* spot"):
         ss.learners.make("spott", interface, episodes=10, rho=1.0)
-    with pytest.raises(ss.InvalidOption, match="colour"):
-        ss.learners.make("spot", interface, episodes=10, rho=1.0, colour="red")
-    with pytest.raises(ss.InvalidOption, match="colour"):
-        ss.learners.make("spot", {**interface, "colour": "red"}, episodes=10, rho=1.0)
+    with pytest.raises(ss.InvalidOption, match="color"):
+        ss.learners.make("spot", interface, episodes=10, rho=1.0, color="red")
+    with pytest.raises(ss.InvalidOption, match="color"):
+        ss.learners.make("spot", {**interface, "color": "red"}, episodes=10, rho=1.0)
     with pytest.raises(ss.InvalidOption):
         ss.learners.make("spot", {}, episodes=10, rho=1.0)
     made = ss.learners.make("spot", interface, episodes=10, rho=1.0)

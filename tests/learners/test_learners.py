@@ -166,12 +166,12 @@ def run_spec(name: str, episodes: int, **options: Any) -> Any:
 def test_learn_is_the_loop_of_play_and_observe(name: str, tmp_path: Path) -> None:
     problem, run = tiny(), run_spec(name, 60, stance=0.5, window=0.5)
     ours, theirs = make_learner(run), make_learner(run)
-    luck = ss.streams(5)
+    noise = ss.streams(5)
     values, thresholds = [], []
     for t in range(1, 61):
         values.append(ss.evaluate(problem.cmdp, theirs.policy).value)
         thresholds.append(theirs.thresholds)
-        theirs.observe(ss.play(problem, theirs.policy, luck, t))
+        theirs.observe(ss.play(problem, theirs.policy, noise, t))
     result = ss.learn(problem, ours, seed=5, record="all")
     assert saved(ours, tmp_path) == saved(theirs, tmp_path)
     assert readings(ours) == readings(theirs)

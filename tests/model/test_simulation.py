@@ -1,4 +1,4 @@
-"""Playing: the same luck for the same seed, one stream per purpose, the right frequencies."""
+"""Playing: the same noise for the same seed, one stream per purpose, the right frequencies."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_the_compiled_loop_gives_the_bits_of_plain_python(
     problem = ss.Problem(ss.CMDP(**arguments), ss.Signals(law, law, law))
     cmdp = problem.cmdp
     policy = random_policy(tables(arguments).mask, np.random.default_rng(seed))
-    luck = draw_noise(problem, ss.streams(seed), 3)
+    noise = draw_noise(problem, ss.streams(seed), 3)
     plain: Any = play_kernel
     runs = []
     for run in (play_kernel, plain.py_func):
@@ -100,7 +100,7 @@ def test_the_compiled_loop_gives_the_bits_of_plain_python(
             np.zeros((H, m)),
             np.zeros((H, m)),
         )
-        run(cmdp.model, problem.alpha(1), as_laws(problem.signals), luck, 2, policy, *out)
+        run(cmdp.model, problem.alpha(1), as_laws(problem.signals), noise, 2, policy, *out)
         runs.append(out)
     for compiled, python in zip(*runs, strict=True):
         np.testing.assert_array_equal(compiled, python)

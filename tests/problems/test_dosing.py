@@ -14,7 +14,7 @@ import safespot as ss
 from safespot.problems import dosing
 from safespot.problems.dosing import DEATH, DOSES, STATES, load, state_of
 from safespot.problems.dosing.table import PATIENTS, SEED, course, rehearse, tabulate
-from safespot.problems.dosing.tumour import LETHAL, Body, Patient, admit, dead, flow, treat
+from safespot.problems.dosing.tumor import LETHAL, Body, Patient, admit, dead, flow, treat
 
 
 def always(action: int, horizon: int = 14) -> Any:
@@ -83,9 +83,9 @@ def test_left_alone_the_published_patient_dies_on_day_23() -> None:
     (_, before, *_), _ = by_scipy(Patient(), Body(), 0.0, 22.0)
     (_, after, *_), _ = by_scipy(Patient(), Body(), 0.0, 23.5)
     assert before < LETHAL < after
-    (normal, tumour_size, *_), _ = by_scipy(Patient(), Body(), 0.0, 2_000.0)
-    assert tumour_size == pytest.approx(0.56, abs=0.01)
-    assert normal == pytest.approx(1 - tumour_size, abs=1e-6)
+    (normal, tumor_size, *_), _ = by_scipy(Patient(), Body(), 0.0, 2_000.0)
+    assert tumor_size == pytest.approx(0.56, abs=0.01)
+    assert normal == pytest.approx(1 - tumor_size, abs=1e-6)
 
 
 def test_patients_differ_as_stated_and_by_no_more() -> None:
@@ -113,14 +113,14 @@ def test_noise_is_around_what_the_equations_say() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tumour_size", "drug", "state"),
+    ("tumor_size", "drug", "state"),
     [
         (0.0, 0.0, 0), (0.0499, 0.14, 0), (0.05, 0.0, 3), (0.0, 0.15, 1), (0.0, 0.45, 2),
         (0.2, 0.0, 12), (0.399, 9.0, 23), (0.4, 0.0, DEATH), (1.0, 1.0, DEATH),
     ],
 )  # fmt: skip
-def test_the_state_of_a_body(tumour_size: float, drug: float, state: int) -> None:
-    assert state_of(Body(tumour=tumour_size, drug=drug)) == state
+def test_the_state_of_a_body(tumor_size: float, drug: float, state: int) -> None:
+    assert state_of(Body(tumor=tumor_size, drug=drug)) == state
 
 
 # The table

@@ -179,7 +179,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("random", {"slack": [1.0]}, "slack must be"),
     ("random", {"seed": -1}, "seed must be at least 0"),
     ("random", {"seed": None}, "seed must be a whole number"),
-    ("random", {"colour": 1}, "It takes: states, actions, horizon, constraints"),
+    ("random", {"color": 1}, "It takes: states, actions, horizon, constraints"),
     ("bandit", {"arms": 3}, "problem 'bandit'"),
     ("machine", {"budgets": 3}, "It takes: budget"),
     ("triage", {"horizon": 0}, "horizon must be at least 1"),

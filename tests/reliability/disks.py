@@ -237,7 +237,7 @@ class Contents:
         return [old, new[:half] + old[half:], old[:half].ljust(half, b"\0") + new[half:], new]
 
 
-def images(log: Log, luck: random.Random, subsets: int = 6) -> Iterator[tuple[int, Image]]:
+def images(log: Log, rng: random.Random, subsets: int = 6) -> Iterator[tuple[int, Image]]:
     """For every moment, what may be found if the power fails then."""
     durable: dict[Path, int] = {}
     contents: dict[int, Contents] = {}
@@ -269,7 +269,7 @@ def images(log: Log, luck: random.Random, subsets: int = 6) -> Iterator[tuple[in
                 _apply(durable, path, inode_or_none)
             changes = [c for c in changes if c[0].parent != about[0]]
         chosen = [[], changes] + [
-            [c for c in changes if luck.random() < 0.5] for _ in range(subsets)
+            [c for c in changes if rng.random() < 0.5] for _ in range(subsets)
         ]
         found = {inode: content.found() for inode, content in contents.items()}
         for subset, how in itertools.product(chosen, range(4)):

@@ -57,7 +57,7 @@ FORBIDDEN = (
     "subprocess",
     "ctypes",
 )
-Luck = random.Random
+Random = random.Random
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Target:
     same: Callable[[Any], bool]  # whether it equals what the valid file holds
     right: Callable[[Any, bytes], None]  # asserts that it is what the mutant says, and usable
     mend: Callable[[bytes], bytes | None]  # with the right checksum; None: it cannot be parsed
-    retell: Callable[[bytes, Luck], bytes]  # says something else
+    retell: Callable[[bytes, Random], bytes]  # says something else
     suffix: str = ""
     share: int = 1  # of the mutations
 
@@ -110,64 +110,64 @@ STRANGE: list[Any] = [
 ]  # fmt: skip
 
 
-def mutate(data: bytes, luck: Luck) -> bytes:
+def mutate(data: bytes, rng: Random) -> bytes:
     """One to three random changes."""
     mutant = bytearray(data)
-    for _ in range(luck.choice((1, 1, 1, 2, 3))):
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
         size = len(mutant)
-        at = luck.randrange(size + 1)
-        n = min(luck.choice((1, 2, 4, 8, 16, 100)), size - at)
-        match luck.randrange(10):
+        at = rng.randrange(size + 1)
+        n = min(rng.choice((1, 2, 4, 8, 16, 100)), size - at)
+        match rng.randrange(10):
             case 0 if at < size:
-                mutant[at] ^= 1 << luck.randrange(8)
+                mutant[at] ^= 1 << rng.randrange(8)
             case 1 if at < size:
-                mutant[at] = luck.randrange(256)
+                mutant[at] = rng.randrange(256)
             case 2:
-                mutant[at : at + n] = luck.randbytes(n)
+                mutant[at : at + n] = rng.randbytes(n)
             case 3:
                 del mutant[at : at + n]
             case 4:
-                mutant[at:at] = luck.randbytes(n)
+                mutant[at:at] = rng.randbytes(n)
             case 5:
                 del mutant[at:]
             case 6:
-                other = luck.randrange(size + 1)
+                other = rng.randrange(size + 1)
                 mutant[at : at + n] = mutant[other : other + n]
             case 7:
-                mutant[at : at + 8] = struct.pack("<Q", luck.choice(NUMBERS))
+                mutant[at : at + 8] = struct.pack("<Q", rng.choice(NUMBERS))
             case 8:
-                mutant[at : at + 8] = struct.pack("<d", luck.choice(DOUBLES))
+                mutant[at : at + 8] = struct.pack("<d", rng.choice(DOUBLES))
             case _:
-                mutant[at:at] = luck.choice(WORDS)
+                mutant[at:at] = rng.choice(WORDS)
     return bytes(mutant)
 
 
-def strange(value: Any, luck: Luck) -> Any:
+def strange(value: Any, rng: Random) -> Any:
     """The same tree of lists and dicts with one leaf or branch changed."""
-    if isinstance(value, dict) and value and luck.random() < 0.9:
-        key = luck.choice(list(value))
-        match luck.randrange(12):
+    if isinstance(value, dict) and value and rng.random() < 0.9:
+        key = rng.choice(list(value))
+        match rng.randrange(12):
             case 0:
                 return {k: v for k, v in value.items() if k != key}
             case 1:
-                return {**value, "strange": luck.choice(STRANGE)}
-        return {**value, key: strange(value[key], luck)}
-    if isinstance(value, list) and value and luck.random() < 0.7:
-        k = luck.randrange(len(value))
-        return [*value[:k], strange(value[k], luck), *value[k + 1 :]]
-    if isinstance(value, int) and luck.random() < 0.5:
-        return value + luck.choice((-2, -1, 1, 2))
-    return luck.choice(STRANGE)
+                return {**value, "strange": rng.choice(STRANGE)}
+        return {**value, key: strange(value[key], rng)}
+    if isinstance(value, list) and value and rng.random() < 0.7:
+        k = rng.randrange(len(value))
+        return [*value[:k], strange(value[k], rng), *value[k + 1 :]]
+    if isinstance(value, int) and rng.random() < 0.5:
+        return value + rng.choice((-2, -1, 1, 2))
+    return rng.choice(STRANGE)
 
 
-def strange_array(array: Any, luck: Luck) -> Any:
+def strange_array(array: Any, rng: Random) -> Any:
     """An array with other entries, shape or type."""
     copy = np.array(array)
-    match luck.randrange(10):
+    match rng.randrange(10):
         case 0:
             types = (np.float32, np.int32, np.int64, np.uint8, np.bool_, np.float64)
             with np.errstate(all="ignore"):
-                return copy.astype(luck.choice(types))
+                return copy.astype(rng.choice(types))
         case 1:
             return copy.reshape(-1)
         case 2:
@@ -177,14 +177,14 @@ def strange_array(array: Any, luck: Luck) -> Any:
         case 4 if copy.ndim:
             return np.concatenate([copy, copy])
     if copy.size:
-        k = luck.randrange(copy.size)
+        k = rng.randrange(copy.size)
         if copy.dtype.kind in "iu":
             bits = np.iinfo(copy.dtype)
-            near = int(copy.reshape(-1)[k]) + luck.choice((-2, -1, 1, 2))
-            number = luck.choice((near, luck.choice(NUMBERS), bits.max, bits.min))
+            near = int(copy.reshape(-1)[k]) + rng.choice((-2, -1, 1, 2))
+            number = rng.choice((near, rng.choice(NUMBERS), bits.max, bits.min))
             copy.reshape(-1)[k] = min(max(number, bits.min), bits.max)
         elif copy.dtype.kind == "f":
-            copy.reshape(-1)[k] = luck.choice((*DOUBLES, 0.25))
+            copy.reshape(-1)[k] = rng.choice((*DOUBLES, 0.25))
         else:
             copy.reshape(-1)[k] = not copy.reshape(-1)[k]
     return copy
@@ -219,22 +219,22 @@ def mend_arrays(data: bytes) -> bytes | None:
     return None if parts is None or not isinstance(parts[1], dict) else pack(*parts)
 
 
-def retell_arrays(data: bytes, luck: Luck) -> bytes:
+def retell_arrays(data: bytes, rng: Random) -> bytes:
     parts = unpack(data)
     assert parts is not None
     arrays, header = parts
-    if luck.random() < 0.5:
-        return pack(arrays, {**header, "about": strange(header["about"], luck)})
-    name = luck.choice(sorted(arrays))
-    match luck.randrange(8):
+    if rng.random() < 0.5:
+        return pack(arrays, {**header, "about": strange(header["about"], rng)})
+    name = rng.choice(sorted(arrays))
+    match rng.randrange(8):
         case 0:
             del arrays[name]
         case 1:
-            arrays[luck.choice(("strange", "window.strange", "option.strange"))] = arrays[name]
+            arrays[rng.choice(("strange", "window.strange", "option.strange"))] = arrays[name]
         case 2:
-            arrays[name] = arrays[luck.choice(sorted(arrays))]
+            arrays[name] = arrays[rng.choice(sorted(arrays))]
         case _:
-            arrays[name] = strange_array(arrays[name], luck)
+            arrays[name] = strange_array(arrays[name], rng)
     return pack(arrays, header)
 
 
@@ -384,13 +384,13 @@ def journal_target(folder: Path) -> Target:
             except ss.InvalidEpisode:
                 return
 
-    def retell(data: bytes, luck: Luck) -> bytes:
+    def retell(data: bytes, rng: Random) -> bytes:
         whole = bytearray(data)
-        at = luck.choice((*range(8, start, 4), *range(start, start + 4 * length, 4)))
-        number = luck.choice(
+        at = rng.choice((*range(8, start, 4), *range(start, start + 4 * length, 4)))
+        number = rng.choice(
             (
-                struct.pack("<I", luck.choice(NUMBERS) % 2**32),
-                struct.pack("<d", luck.choice(DOUBLES)),
+                struct.pack("<I", rng.choice(NUMBERS) % 2**32),
+                struct.pack("<d", rng.choice(DOUBLES)),
             )
         )
         whole[at : at + len(number)] = number
@@ -428,10 +428,10 @@ actions = [[true, true], [true, false]]
 """
 
 
-def retell_text(data: bytes, luck: Luck) -> bytes:
+def retell_text(data: bytes, rng: Random) -> bytes:
     """A number, string or name exchanged for another one."""
     words = list(re.finditer(rb"[A-Za-z_]+|-?[0-9.]+|\"[^\"]*\"|[\[\]{}=,]", data))
-    word = luck.choice(words)
+    word = rng.choice(words)
     others = [
         *(w.group() for w in words),
         *WORDS,
@@ -445,7 +445,7 @@ def retell_text(data: bytes, luck: Luck) -> bytes:
         b"[]",
         b"{}",
     ]
-    return data[: word.start()] + luck.choice(others) + data[word.end() :]
+    return data[: word.start()] + rng.choice(others) + data[word.end() :]
 
 
 def spec_target() -> Target:
@@ -471,9 +471,9 @@ def model_target(suffix: str) -> Target:
         np.savez(file, **arrays)
         return file.getvalue()
 
-    def retell(_: bytes, luck: Luck) -> bytes:
-        name = luck.choice(sorted(content))
-        changed = strange_array(content[name], luck)
+    def retell(_: bytes, rng: Random) -> bytes:
+        name = rng.choice(sorted(content))
+        changed = strange_array(content[name], rng)
         return (
             as_npz({**content, name: changed})
             if suffix == ".npz"
@@ -506,16 +506,16 @@ def targets(folder: Path) -> list[Target]:
 
 def fuzz(target: Target, mutations: int, seed: int, path: Path) -> dict[str, Any]:
     """How the mutants fared; `wrong` describes those that must not have."""
-    luck, fared, wrong = Luck(f"{seed} {target.name}"), Counter[str](), []
+    rng, fared, wrong = Random(f"{seed} {target.name}"), Counter[str](), []
     began = time.perf_counter()
     for number in range(mutations):
         checked = number % 2 == 0
         if checked:
-            mutant = mutate(target.data, luck)
-        elif luck.random() < 0.5:
-            mutant = target.mend(mutate(target.data, luck)) or target.data
+            mutant = mutate(target.data, rng)
+        elif rng.random() < 0.5:
+            mutant = target.mend(mutate(target.data, rng)) or target.data
         else:
-            mutant = target.retell(target.data, luck)
+            mutant = target.retell(target.data, rng)
         path.write_bytes(mutant)
         try:
             found = target.load(path)

@@ -27,7 +27,7 @@ import safespot as ss
 from safespot import files
 from tests.support.contract import A, H, M, S, Subject
 
-Luck = random.Random
+Random = random.Random
 NONSENSE: list[Any] = [
     None, True, False, "", "1", "nan", b"1", -1, 2**31, 2**63, -(2**63), 10**30, 0.5, -0.5, 1.0000001, 1e308, -1e308,
     float("nan"), float("inf"), float("-inf"), 1j, [], [None], [0.5], [0.5, 0.5], [0.5, 0.5, 0.5], {}, {"a": 1}, (),
@@ -38,11 +38,11 @@ NONSENSE: list[Any] = [
 ]  # fmt: skip
 
 
-def nonsense_array(array: Any, luck: Luck) -> Any:
+def nonsense_array(array: Any, rng: Random) -> Any:
     """An array of an episode with something wrong about it, most of the time."""
-    match luck.randrange(14):
+    match rng.randrange(14):
         case 0:
-            return luck.choice(NONSENSE)
+            return rng.choice(NONSENSE)
         case 1:
             return array[:-1]
         case 2:
@@ -52,21 +52,21 @@ def nonsense_array(array: Any, luck: Luck) -> Any:
         case 4:
             types: Any = (np.float32, object, complex, str, np.int8, np.bool_, np.uint64)
             with np.errstate(all="ignore"):
-                return array.astype(luck.choice(types))
+                return array.astype(rng.choice(types))
         case 5:
             return array.tolist()
         case 6:
-            return [*array.tolist()[:-1], luck.choice(NONSENSE)]
+            return [*array.tolist()[:-1], rng.choice(NONSENSE)]
         case 7:
             return array.T if array.ndim > 1 else array[::-1]
         case 8:
             return np.broadcast_to(array, (2, *array.shape))
-    changed = np.array(array, float if luck.random() < 0.5 else array.dtype)
-    place = tuple(luck.randrange(n) for n in changed.shape)
+    changed = np.array(array, float if rng.random() < 0.5 else array.dtype)
+    place = tuple(rng.randrange(n) for n in changed.shape)
     wild = [float("nan"), float("inf"), -float("inf"), -1e-6, 1.000001, 5.0, -3.0, 1e308, 1e-320]
     if changed.dtype.kind == "i":
         wild = [-1, -(2**63), 2**63 - 1, 2**31, S, S + 1, A, 0, 1]
-    changed[place] = luck.choice(wild)
+    changed[place] = rng.choice(wild)
     return changed
 
 
@@ -106,29 +106,29 @@ class Tally:
         return answer
 
 
-def episodes(tally: Tally, subject: Subject, steps: int, luck: Luck) -> None:
+def episodes(tally: Tally, subject: Subject, steps: int, rng: Random) -> None:
     """Episodes with wrong arrays, and things that are no episodes, to `observe`."""
-    rng = np.random.default_rng(luck.randrange(2**32))
+    generator = np.random.default_rng(rng.randrange(2**32))
     names = ("states", "actions", "rewards", "constraints", "thresholds")
     for _ in range(steps // H):
-        valid = subject.episode(rng)
+        valid = subject.episode(generator)
         arrays = {name: getattr(valid, name) for name in names}
-        for name in luck.sample(names, luck.choice((1, 1, 1, 2))):
-            arrays[name] = nonsense_array(arrays[name], luck)
-        if luck.random() < 0.05:
-            thing = luck.choice(NONSENSE)
+        for name in rng.sample(names, rng.choice((1, 1, 1, 2))):
+            arrays[name] = nonsense_array(arrays[name], rng)
+        if rng.random() < 0.05:
+            thing = rng.choice(NONSENSE)
             tally.judge("observe", lambda: tally.learner.observe(thing), H)  # noqa: B023
         else:
             tally.judge("observe", lambda: tally.learner.observe(ss.Episode(**arrays)), H)  # noqa: B023
 
 
-def acts(tally: Tally, steps: int, luck: Luck) -> None:
+def acts(tally: Tally, steps: int, rng: Random) -> None:
     """Actions at steps and states that there are not."""
-    rng = np.random.default_rng(0)
+    generator = np.random.default_rng(0)
     places = [*NONSENSE, *range(-1, H + 2), np.int64(1), np.uint8(2)]
     for _ in range(steps):
-        h, s = luck.choice(places), luck.choice(places)
-        action = tally.judge("act", lambda: tally.learner.act(h, s, rng))  # noqa: B023
+        h, s = rng.choice(places), rng.choice(places)
+        action = tally.judge("act", lambda: tally.learner.act(h, s, generator))  # noqa: B023
         if action is not None and tally.learner.policy[h, s, action] <= 0.0:
             tally.wrong.append(f"act: took {action} at {h}, {s}")
 
@@ -139,31 +139,31 @@ class World(gymnasium.Env[Any, Any]):
     observation_space = spaces.Discrete(S)
     action_space = spaces.Discrete(A)
 
-    def __init__(self, luck: Luck) -> None:
-        self.luck, self.sane = luck, True
+    def __init__(self, rng: Random) -> None:
+        self.rng, self.sane = rng, True
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-        self.wrong = "" if self.sane else self.luck.choice(
+        self.wrong = "" if self.sane else self.rng.choice(
             ("observation", "first", "reward", "cost", "threshold", "ended", "cut", "answer", "info", "missing")
         )  # fmt: skip
-        self.when, self.time = self.luck.randrange(H), 0
+        self.when, self.time = self.rng.randrange(H), 0
         return self._maybe("first", 0), {}
 
     def _maybe(self, what: str, value: Any) -> Any:
         now = self.wrong == what and (self.time == self.when or what == "first")
-        return self.luck.choice(NONSENSE) if now else value
+        return self.rng.choice(NONSENSE) if now else value
 
     def step(self, action: Any) -> Any:
-        luck = self.luck
+        rng = self.rng
         info: Any = {
-            "cost": self._maybe("cost", np.array([luck.random() for _ in range(M)])),
-            "threshold": self._maybe("threshold", np.array([luck.random() for _ in range(M)])),
+            "cost": self._maybe("cost", np.array([rng.random() for _ in range(M)])),
+            "threshold": self._maybe("threshold", np.array([rng.random() for _ in range(M)])),
         }
         if self.wrong == "missing" and self.time == self.when:
-            del info[luck.choice(sorted(info))]
+            del info[rng.choice(sorted(info))]
         answer = (
-            self._maybe("observation", luck.randrange(S)),
-            self._maybe("reward", luck.random()),
+            self._maybe("observation", rng.randrange(S)),
+            self._maybe("reward", rng.random()),
             self._maybe("ended", False),
             self._maybe("cut", False),
             self._maybe("info", info),
@@ -172,9 +172,9 @@ class World(gymnasium.Env[Any, Any]):
         return self._maybe("answer", answer)
 
 
-def worlds(steps: int, luck: Luck) -> Tally:
+def worlds(steps: int, rng: Random) -> Tally:
     """`learn_env` in environments that show nonsense."""
-    world = World(luck)
+    world = World(rng)
     box = ss.BlackBox(world, horizon=H)
     learner = ss.Spot(
         **box.interface, episodes=None, rho=2.0, bonus_scale=0.02, threshold_scale=0.1
@@ -186,14 +186,14 @@ def worlds(steps: int, luck: Luck) -> Tally:
     return tally
 
 
-def policies(steps: int, luck: Luck) -> Tally:
+def policies(steps: int, rng: Random) -> Tally:
     """Policies whose rows are no distributions, to whatever takes one."""
     subject = Subject("spot", "default")
     tally = Tally(subject.make())
     cmdp = ss.problems.make("random", states=S, actions=A, horizon=H).cmdp
     for _ in range(steps // H):
         policy = np.full((H, S, A), 1.0 / A)
-        changed = nonsense_array(policy, luck)
+        changed = nonsense_array(policy, rng)
         tally.judge("evaluate", lambda: ss.evaluate(cmdp, changed), H)  # noqa: B023
     return tally
 
@@ -201,7 +201,7 @@ def policies(steps: int, luck: Luck) -> Tally:
 def fuzz(steps: int, seed: int) -> dict[str, Any]:
     """A share of the steps for each way in."""
     began = time.perf_counter()
-    luck = Luck(seed)
+    rng = Random(seed)
     tallies = []
     for name, variant in (
         ("spot", "masked"),
@@ -211,10 +211,10 @@ def fuzz(steps: int, seed: int) -> dict[str, Any]:
     ):
         subject = Subject(name, variant)
         tally = Tally(subject.run(subject.make(), 1, 30))
-        episodes(tally, subject, steps // 10, luck)
-        acts(tally, steps // 20, luck)
+        episodes(tally, subject, steps // 10, rng)
+        acts(tally, steps // 20, rng)
         tallies.append(tally)
-    tallies += [worlds(steps // 5, luck), policies(steps // 5, luck)]
+    tallies += [worlds(steps // 5, rng), policies(steps // 5, rng)]
     fared = sum((tally.fared for tally in tallies), Counter[str]())
     wrong = [text for tally in tallies for text in tally.wrong]
     return {

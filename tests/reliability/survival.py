@@ -159,7 +159,7 @@ def random_kills(
     folder: Path, kills: int, seed: int = 0, longest: float = 0.05
 ) -> tuple[int, list[str]]:
     """Killed at random times while it learns; how many of them hit, and what went wrong."""
-    luck, hits, round_, goal = random.Random(seed), 0, 0, 400
+    rng, hits, round_, goal = random.Random(seed), 0, 0, 400
     wrong: list[str] = []
     digest_after(goal)
     with short_journals():
@@ -170,7 +170,7 @@ def random_kills(
             acknowledged = Acknowledged(here / "count")
             while hits < kills:
                 work = functools.partial(feed, here / "learner", acknowledged.note, goal)
-                if not killed(work, after=luck.uniform(0.0, longest)):
+                if not killed(work, after=rng.uniform(0.0, longest)):
                     break
                 hits += 1
                 found = damage(here / "learner", acknowledged.count())
@@ -204,7 +204,7 @@ def outages(
     In later rounds the process dies first, once at each step, and another one goes on before the power fails.
     """
     digest_after(goal + 1)
-    luck, done, wrong = random.Random(seed), set[int](), list[str]()
+    rng, done, wrong = random.Random(seed), set[int](), list[str]()
     with tempfile.TemporaryDirectory(dir=_memory()) as name, short_journals():
         folder, deaths = Path(name, "learner"), 0
         while True:
@@ -212,7 +212,7 @@ def outages(
             with on(power):
                 died = _live(folder, power, observe, goal)
             acknowledged = 0
-            for moment, image in images(power.log, luck):
+            for moment, image in images(power.log, rng):
                 if power.log[moment - 1][0] == "acknowledged":
                     acknowledged = power.log[moment - 1][1]
                 content = {
@@ -235,7 +235,7 @@ def outages(
             shutil.rmtree(folder)
             if len(done) >= least or disk is not Power:
                 return Outage(len(done), wrong)
-            # Where there is no such step, begin again, with other luck.
+            # Where there is no such step, begin again, with other random numbers.
             deaths = deaths + 1 if died or deaths == 0 else 0
 
 

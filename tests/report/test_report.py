@@ -450,11 +450,11 @@ def test_nothing_in_the_data_ends_the_script() -> None:
 
 
 def test_many_lines_go_from_careful_to_bold() -> None:
-    style = page._colours(9)
+    style = page._colors(9)
     assert style.count("--g8:") == 2
     assert "--g0:#0072b2" in style
     assert "--g8:#d55e00" in style
-    assert "--g0" not in page._colours(3).replace("var(--g0)", "")
+    assert "--g0" not in page._colors(3).replace("var(--g0)", "")
 
 
 def test_a_store_without_results_is_told_so(tmp_path: Path) -> None:
@@ -659,10 +659,10 @@ def test_dark_light_and_paper(browser: Any, path: Path) -> None:
     for scheme in ("light", "dark"):
         tab = Tab(browser, path, color_scheme=scheme)
         line = tab.page.locator("[data-chart=regret] svg path[stroke='var(--g0)']").first
-        colours = "one => [getComputedStyle(document.documentElement).backgroundColor, getComputedStyle(one).stroke]"
-        seen[scheme] = line.evaluate(colours)
+        colors = "one => [getComputedStyle(document.documentElement).backgroundColor, getComputedStyle(one).stroke]"
+        seen[scheme] = line.evaluate(colors)
         tab.page.emulate_media(media="print")
-        assert line.evaluate(colours) == seen["light"]  # nobody prints on black
+        assert line.evaluate(colors) == seen["light"]  # nobody prints on black
         assert not tab.page.locator(".controls").is_visible()
         assert tab.wrong == []
         tab.context.close()

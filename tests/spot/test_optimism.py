@@ -74,9 +74,9 @@ def test_what_planning_reads_of_every_pair(bernstein: bool, dense: bool) -> None
     radii = RADII._replace(bernstein=bernstein)
     mask = np.random.default_rng(0).random((H, S * A)) < 0.8
     for kept, given in ((counted, statistics), (few, few_too)):
-        lack, weight = np.zeros((1 + M, H, S * A)), np.zeros((H, S * A))
-        peak = np.zeros((H, S))
-        optimism.refresh_all(radii, given, mask, lack, weight, peak)
+        deficit, weight = np.zeros((1 + M, H, S * A)), np.zeros((H, S * A))
+        max_deficit = np.zeros((H, S))
+        optimism.refresh_all(radii, given, mask, deficit, weight, max_deficit)
         for h in range(H):
             for pair in range(S * A):
                 n = kept.n[h, pair]
@@ -86,9 +86,9 @@ def test_what_planning_reads_of_every_pair(bernstein: bool, dense: bool) -> None
                 assert weight[h, pair] == (1 / n if n else 0.0)
                 mean = kept.sums[:, h, pair] / max(n, 1)
                 v_bar = mean + (phi if mask[h, pair] else math.inf)
-                np.testing.assert_allclose(lack[:, h, pair], 1 - v_bar, rtol=1e-13, atol=1e-15)
-        highest = lack.reshape(1 + M, H, S, A).max(axis=(0, 3))
-        np.testing.assert_array_equal(peak, np.zeros((H, S)) if dense else highest)
+                np.testing.assert_allclose(deficit[:, h, pair], 1 - v_bar, rtol=1e-13, atol=1e-15)
+        highest = deficit.reshape(1 + M, H, S, A).max(axis=(0, 3))
+        np.testing.assert_array_equal(max_deficit, np.zeros((H, S)) if dense else highest)
 
 
 def test_bernstein_is_the_smaller_of_the_two() -> None:

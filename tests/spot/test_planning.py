@@ -14,16 +14,16 @@ from tests.spot.test_visits_and_window import visited
 from tests.support.episodes import random_mask
 
 
-def evaluated(statistics: Statistics, lack: Float, pi: Float) -> tuple[Float, Float]:
+def evaluated(statistics: Statistics, deficit: Float, pi: Float) -> tuple[Float, Float]:
     """Algorithm TPE as written: ``Q_v = min(v_bar + p_hat V_v, remaining)``, from dense counts."""
     H, S, A = pi.shape
-    components = lack.shape[0]
+    components = deficit.shape[0]
     n = statistics.n.reshape(H, S, A)
     Q, V = np.zeros((components, H, S, A)), np.zeros((components, S))
     for h in reversed(range(H)):
         counts = statistics.successors.dense[h].reshape(S, S, A)  # [s', s, a]
         p_hat = counts / np.maximum(n[h], 1)
-        v_bar = 1.0 - lack[:, h].reshape(components, S, A)
+        v_bar = 1.0 - deficit[:, h].reshape(components, S, A)
         Q[:, h] = np.minimum(v_bar + np.einsum("cz,zsa->csa", V, p_hat), H - h)
         V = np.einsum("sa,csa->cs", pi[h], Q[:, h])
     return Q, V
@@ -33,9 +33,9 @@ def derived(statistics: Statistics, mask: Bool, scale: float) -> tuple[Float, Fl
     H, S = statistics.known.shape
     pairs, components = statistics.n.shape[1], statistics.sums.shape[0]
     radii = optimism.make_radii(S, pairs // S, H, components - 1, 1000, 0.05, bonus_scale=scale)
-    lack, weight = np.zeros((components, H, pairs)), np.zeros((H, pairs))
-    optimism.refresh_all(radii, statistics, mask, lack, weight, np.zeros((H, S)))
-    return lack, weight
+    deficit, weight = np.zeros((components, H, pairs)), np.zeros((H, pairs))
+    optimism.refresh_all(radii, statistics, mask, deficit, weight, np.zeros((H, S)))
+    return deficit, weight
 
 
 @given(
@@ -54,9 +54,9 @@ def test_truncated_policy_evaluation(
     pi = np.where(mask, 0.01 + rng.random((H, S, A)), 0.0)
     pi /= pi.sum(axis=2, keepdims=True)
     lam = rng.random(m)
-    lack, weight = derived(given, mask.reshape(H, S * A), scale)
-    Q, V = planning.evaluate_policy(given.successors, lack, weight, pi, lam)
-    Q_expected, V_expected = evaluated(counted, lack, pi)
+    deficit, weight = derived(given, mask.reshape(H, S * A), scale)
+    Q, V = planning.evaluate_policy(given.successors, deficit, weight, pi, lam)
+    Q_expected, V_expected = evaluated(counted, deficit, pi)
     np.testing.assert_allclose(Q.reshape(Q_expected.shape), Q_expected, rtol=0, atol=1e-12)
     np.testing.assert_allclose(V, V_expected, rtol=0, atol=1e-12)
 
@@ -66,9 +66,9 @@ def test_some_states_of_one_step(dense: bool) -> None:
     H, S, A, m = 2, 6, 2, 2
     statistics = visited(visits.empty_statistics(H, S, A, m, dense=dense), 5, 6)
     counted = visited(visits.empty_statistics(H, S, A, m, dense=True), 5, 6)
-    lack, weight = derived(statistics, np.ones((H, S * A), bool), 0.02)
+    deficit, weight = derived(statistics, np.ones((H, S * A), bool), 0.02)
     pi, lam = np.full((H, S, A), 0.5), np.array([0.7, 0.2])
-    Q_v, V = evaluated(counted, lack, pi)
+    Q_v, V = evaluated(counted, deficit, pi)
     ahead, D, Q = 1.0 - Q_v[:, 1] @ np.full(A, 0.5), np.zeros((1 + m, S * A)), np.zeros(S * A)
     combined = Q_v[0, 0] + np.tensordot(lam, Q_v[1:, 0], axes=1)  # Q_r + lambda . Q_g
     shared = 2 * (1 + lam.sum())
@@ -77,7 +77,7 @@ def test_some_states_of_one_step(dense: bool) -> None:
     for first, last in [(0, S)] if dense else lists:
         G = np.full((1 + m, S), 9.0)
         moves = planning.evaluate_states(
-            statistics.successors, lack, weight, pi[0].reshape(-1), lam, A, 0, first, last,
+            statistics.successors, deficit, weight, pi[0].reshape(-1), lam, A, 0, first, last,
             ahead, D, Q, G,
         )  # fmt: skip
         np.testing.assert_allclose(
@@ -108,15 +108,15 @@ def test_each_kernel_of_a_step() -> None:
     np.testing.assert_allclose(some[:, : 2 * A], total[:, A:], rtol=1e-14)
     assert (some[:, 2 * A :] == 9.0).all()
 
-    lack, lam = rng.normal(size=(1 + m, H, S * A)), rng.random(m)
+    deficit, lam = rng.normal(size=(1 + m, H, S * A)), rng.random(m)
     D, Q = total[:, 1:].copy(), np.full(S * A, 9.0)
-    assert planning.truncate(lack, weight, lam, 0, 1, 4, D, Q)  # pairs 1 to 3 only
-    gaps = np.maximum(lack[:, 0] + total / statistics.n[0], 0.0)
+    assert planning.truncate(deficit, weight, lam, 0, 1, 4, D, Q)  # pairs 1 to 3 only
+    gaps = np.maximum(deficit[:, 0] + total / statistics.n[0], 0.0)
     np.testing.assert_allclose(D[:, :3], gaps[:, 1:4], rtol=1e-14)
     np.testing.assert_array_equal(D[:, 3:], total[:, 4:])
     np.testing.assert_allclose(Q[:3], -(gaps[0] + lam @ gaps[1:])[1:4], rtol=1e-14)
     assert (Q[3:] == 9.0).all()
-    assert not planning.truncate(np.full_like(lack, -99.0), weight, lam, 0, 0, 6, total, Q)
+    assert not planning.truncate(np.full_like(deficit, -99.0), weight, lam, 0, 0, 6, total, Q)
 
 
 def test_start_gap() -> None:

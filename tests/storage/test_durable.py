@@ -135,7 +135,7 @@ def test_a_plan_that_fails_fails_again_and_no_episode_is_lost(
     def fails(self: Any) -> Any:
         calls[0] += 1
         if self.episode == 4:
-            raise ss.SolverError("no luck")
+            raise ss.SolverError("gave up")
         return plan(self)
 
     monkeypatch.setattr(type(subject.make()), "plan", fails)

@@ -344,7 +344,7 @@ def act_draws_from_the_policy(subject: Subject, directory: Path) -> None:
     for step, state in ((-1, 0), (H, 0), (0, -1), (0, S), (0.0, 0), (0, "0"), (True, 0), (0, None)):
         with pytest.raises(ss.SafespotError):
             learner.act(step, state, rng)
-    for luck in (None, 0, np.random):
+    for noise in (None, 0, np.random):
         with pytest.raises(ss.SafespotError, match="rng"):
-            learner.act(0, 0, luck)
+            learner.act(0, 0, noise)
     assert saved(learner, directory) == before

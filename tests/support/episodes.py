@@ -29,7 +29,7 @@ def random_episode(
     missing: float = 0.0,
     means: Float | None = None,
 ) -> ss.Episode:
-    """States and admissible actions uniform; signals in [0,1]; `missing` steps lack a threshold sample (D7).
+    """States and admissible actions uniform; signals in [0,1]; `missing` steps deficit a threshold sample (D7).
 
     `means` ``[H,S,A]`` makes rewards and constraints Bernoulli, half of the time, so that sums are not all alike.
     """

@@ -169,7 +169,7 @@ def test_going_on_is_never_having_stopped(
 
 
 def test_going_on_far_into_the_luck(tmp_path: Path) -> None:
-    """Luck is skipped in pieces of 4096 episodes; begin just before, at and after the end of one."""
+    """Noise is skipped in pieces of 4096 episodes; begin just before, at and after the end of one."""
     problem = example(noisy(LAWS[2]))
     whole = spot(problem, None)
     ss.learn(problem, whole, 8300, seed=4)

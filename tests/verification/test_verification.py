@@ -22,7 +22,7 @@ from safespot.verification import inference, pictures, sizes, verify, verifying
 from safespot.verification.inference import Interval
 from safespot.verification.measurements import Measurements, Trace, read_measurements
 from safespot.verification.sizes import Size, shipped_runs
-from safespot.verification.verdicts import Judgement, Outcome, decide, table, together
+from safespot.verification.verdicts import Judgment, Outcome, decide, table, together
 from safespot.verification.verifying import CLAIMS, as_dict
 from tests.support.sweeping import sweep_inline
 
@@ -44,8 +44,8 @@ def synthetic(size: Size = Size.full, **made: Callable[[RunSpec, Any], Columns])
     return Measurements(size, traces)
 
 
-def outcomes(judgement: Judgement, saying: str = "") -> list[Outcome]:
-    return [v.outcome for v in judgement.verdicts if saying in v.statement]
+def outcomes(judgment: Judgment, saying: str = "") -> list[Outcome]:
+    return [v.outcome for v in judgment.verdicts if saying in v.statement]
 
 
 # --- The tests behind the verdicts
@@ -281,7 +281,7 @@ def test_window() -> None:
     assert "not within this run for γ = 1" in found.verdicts[3].reason
 
 
-def leaving_room(power: float, reached: float, peak: float) -> Any:
+def leaving_room(power: float, reached: float, max_deficit: float) -> Any:
     episodes = np.unique(np.logspace(0, 5, 120).round())
 
     def runs(run: RunSpec, rng: Any) -> Columns:
@@ -289,7 +289,7 @@ def leaving_room(power: float, reached: float, peak: float) -> Any:
         small = run.learner_options["bonus_scale"] < 1.0
         return {
             "episode": episodes,
-            "multiplier_0": np.full(len(episodes), 2.0 * peak if small else 0.0),
+            "multiplier_0": np.full(len(episodes), 2.0 * max_deficit if small else 0.0),
             "audit_first_feasible": first if rng.random() < reached else 0.0,
         }
 
@@ -422,16 +422,16 @@ def test_from_the_runs_to_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len(made.judged) == len(CLAIMS) == 10
     assert sum(made.counts.values()) == len(made.verdicts) > 25
     page, text = made.report.read_text(), (tmp_path / "store" / "verification.md").read_text()
-    for claim, judgement in made.judged:
+    for claim, judgment in made.judged:
         assert claim.title in text
-        for verdict in judgement.verdicts:
+        for verdict in judgment.verdicts:
             assert verdict.statement in text
             assert verdict.reason.split("[")[0] in text
-        for figure in judgement.figures:
+        for figure in judgment.figures:
             drawn = (tmp_path / "store" / "figures" / f"{figure.name}.svg").read_text()
             assert drawn.startswith("<svg")
             assert f"figures/{figure.name}.svg" in text
-    assert page.count("<svg") == sum(len(judgement.figures) for _, judgement in made.judged)
+    assert page.count("<svg") == sum(len(judgment.figures) for _, judgment in made.judged)
     assert not re.search(r'(?:src|href)="(?!#|data:)', page)  # it needs nothing beside itself
     assert "safespot verify --quick" in text
     assert "A small version" in text
@@ -516,9 +516,9 @@ def test_pictures_are_the_same_whenever_they_are_drawn_and_follow_the_page() -> 
     assert len(chart["data"]["values"]) == 4  # a logarithm has no place for what is not positive
     drawn = pictures.svg(chart)
     assert drawn == pictures.svg(chart)
-    assert pictures.COLOURS[0] in drawn
+    assert pictures.COLORS[0] in drawn
     assert "var(--g0)" in pictures.themed(drawn)
-    assert pictures.COLOURS[0] not in pictures.themed(drawn)
+    assert pictures.COLORS[0] not in pictures.themed(drawn)
 
 
 def test_tables_are_text() -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import safespot as ss
 from safespot.data.logs import columns
 from safespot.gym.clinic import Clinic
-from safespot.problems.dosing import BLOCKS, DRUG_EDGES, TUMOUR_EDGES
+from safespot.problems.dosing import BLOCKS, DRUG_EDGES, TUMOR_EDGES
 
 from .record import CHECKOUT, machine, write_between
 
@@ -22,7 +22,7 @@ RESULTS = CHECKOUT / "docs" / "results" / "clinic.json"
 PAGE, FIGURE = CHECKOUT / "docs" / "dosing.md", CHECKOUT / "docs" / "figures" / "clinic.svg"
 BINS: dict[str, Any] = {
     "4 × 2": [[0.1, 0.2, 0.3], [0.3]],
-    "8 × 3": [list(TUMOUR_EDGES), list(DRUG_EDGES)],  # those of `dosing`
+    "8 × 3": [list(TUMOR_EDGES), list(DRUG_EDGES)],  # those of `dosing`
     "16 × 5": [np.arange(1, 16) * 0.025, [0.1, 0.25, 0.45, 0.7]],
 }
 PATIENTS = 10_000  # in a log, and to see how a policy fares
@@ -109,7 +109,7 @@ def table(found: dict[str, Any]) -> str:
     rows = [("table of `dosing`", 25, {**found["table"], "learned": None})]
     rows += [(f"patients, {bins}", of["states"], of) for bins, of in found["bins"].items()]
     lines = [
-        "| bins of tumour × drug | states | its optimum promises: health, doses | the same policy with patients "
+        "| bins of tumor × drug | states | its optimum promises: health, doses | the same policy with patients "
         "| SPOT on patients, last tenth |",
         "|---|---:|---|---|---|",
     ]
@@ -134,17 +134,17 @@ def draw(found: dict[str, Any]) -> None:
         "svg.hashsalt": "clinic", "svg.fonttype": "none", "font.size": 9, "font.family": "sans-serif",
         "axes.spines.top": False, "axes.spines.right": False,
     }  # fmt: skip
-    looks = ("#0072B2", ":"), ("#D55E00", "-"), ("#009E73", "--")  # told apart without colour too
+    looks = ("#0072B2", ":"), ("#D55E00", "-"), ("#009E73", "--")  # told apart without color too
     with plt.rc_context(style):
         figure, panels = plt.subplots(1, 2, figsize=(8.4, 3.3), layout="constrained")
-        for (bins, of), (colour, line) in zip(found["bins"].items(), looks, strict=True):
+        for (bins, of), (color, line) in zip(found["bins"].items(), looks, strict=True):
             windows = np.array(of["windows"])
             episodes = WINDOW * (1 + np.arange(windows.shape[1]))
             for k, axes in enumerate(panels):
                 low, high = windows[:, :, k].min(axis=0), windows[:, :, k].max(axis=0)
-                axes.fill_between(episodes, low, high, color=colour, alpha=0.15, linewidth=0)
+                axes.fill_between(episodes, low, high, color=color, alpha=0.15, linewidth=0)
                 axes.plot(
-                    episodes, windows[:, :, k].mean(axis=0), line, color=colour, linewidth=1.6,
+                    episodes, windows[:, :, k].mean(axis=0), line, color=color, linewidth=1.6,
                     label=f"{bins} bins",
                 )  # fmt: skip
         promised, optimum = found["table"]["promised"], found["table"]["optimum"]

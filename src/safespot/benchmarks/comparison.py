@@ -15,7 +15,7 @@ from datetime import date
 from pathlib import Path
 
 from safespot.experiments import Store
-from safespot.experiments.summary import Summary, summarise
+from safespot.experiments.summary import Summary, summarize
 
 from .record import CHECKOUT, machine, where, write_between
 
@@ -27,7 +27,7 @@ def tables(store: Store) -> Iterator[str]:
     """One for each problem, a row for each learner."""
     seconds = {about["run"]: about["provenance"]["processor_seconds"] for about in store.runs()}
     problems: dict[str, list[Summary]] = defaultdict(list)
-    for summary in summarise(store):
+    for summary in summarize(store):
         problems[summary.group.about["problem"]].append(summary)
     for problem, summaries in problems.items():
         about = summaries[0].group.about

@@ -25,7 +25,7 @@ class Optimum(NamedTuple):
 
 
 def extended_program(models: Models, limits: Float, policy: Float | None = None) -> Optimum:
-    """Maximise over x[h,s,a,s'] >= 0, how often s' follows (s,a) at step h, and over the start's mu[s].
+    """Maximize over x[h,s,a,s'] >= 0, how often s' follows (s,a) at step h, and over the start's mu[s].
 
     A given `policy` leaves only the transitions to choose.
     """

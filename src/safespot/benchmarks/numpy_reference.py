@@ -1,8 +1,8 @@
-"""The same learner in NumPy, vectorised over states and actions, as a researcher would write it: plain, and tuned.
+"""The same learner in NumPy, vectorized over states and actions, as a researcher would write it: plain, and tuned.
 
 Every episode recomputes the model from its counts, evaluates the policy in it, updates, evaluates the policy
 exactly in the true CMDP, plays it and counts. It is the yardstick of the training benchmarks, and a third
-implementation beside the package and the tests' reference: with the same seed it meets the same luck, so its
+implementation beside the package and the tests' reference: with the same seed it meets the same noise, so its
 regret and violation are the package's but for rounding.
 
 `PlainSpot` follows the formulas: p_hat is an array, its product with V one per state, and steps are counted one by
@@ -125,12 +125,12 @@ class TunedSpot:
             states.append(min(int(row.searchsorted(self.transitions[k, h], "right")), self.S - 1))
         at = self.steps, pairs
         self.n[at] += 1
-        self.sums[:, *at] += self.luck[k] < self.v[:, *at]
+        self.sums[:, *at] += self.noise[k] < self.v[:, *at]
         self.samples[:, *at] += self.thresholds[k] < self.alpha
         self.successors[*at, states[1:]] += 1
 
     def coming(self) -> int:
-        """Where the luck of the coming episode is, drawn where there is none left."""
+        """Where the noise of the coming episode is, drawn where there is none left."""
         k = self.t % AT_ONCE
         if k == 0:
             self.draw()
@@ -138,13 +138,13 @@ class TunedSpot:
         return k
 
     def draw(self) -> None:
-        """The luck of the next episodes, in the order in which the package draws it."""
+        """The noise of the next episodes, in the order in which the package draws it."""
         n, H, m, streams = AT_ONCE, self.H, self.m, self.streams
         self.actions = streams.actions.random((n, H))
         self.transitions = streams.transitions.random((n, H))
         rewards = streams.rewards.random((n, 1, H))
         constraints = streams.constraints.random((n, H, m)).swapaxes(1, 2)
-        self.luck = np.concatenate([rewards, constraints], axis=1)  # [n, 1+m, H]
+        self.noise = np.concatenate([rewards, constraints], axis=1)  # [n, 1+m, H]
         self.thresholds = streams.thresholds.random((n, H, m)).swapaxes(1, 2)
 
 
@@ -173,7 +173,7 @@ class PlainSpot(TunedSpot):
             pair = s * self.A + a
             after = np.searchsorted(np.cumsum(self.p[h, pair]), moved, "right")
             self.n[h, pair] += 1
-            self.sums[:, h, pair] += self.luck[k, :, h] < self.v[:, h, pair]
+            self.sums[:, h, pair] += self.noise[k, :, h] < self.v[:, h, pair]
             self.samples[:, h, pair] += self.thresholds[k, :, h] < self.alpha[:, h]
             s = min(int(after), self.S - 1)
             self.successors[h, pair, s] += 1

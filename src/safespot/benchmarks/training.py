@@ -37,7 +37,7 @@ MICRO = 1e6
 
 
 class Training:
-    """A learner at work, in slices; `learn` would begin each of them with the luck of all episodes before."""
+    """A learner at work, in slices; `learn` would begin each of them with the noise of all episodes before."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ def _bytes(part: object) -> int:
 def remember(problem: ss.Problem, learner: ss.Spot, episodes: int) -> None:
     """Let the learner look back on so many episodes of its first policy; large ones take minutes to learn from."""
     cmdp, H, m = problem.cmdp, problem.cmdp.H, problem.cmdp.m
-    streams, block = ss.streams(0), 1000  # episodes at once, so that their luck stays small
+    streams, block = ss.streams(0), 1000  # episodes at once, so that their noise stays small
     played = InsideEpisode(
         np.zeros(H + 1, np.int64),
         np.zeros(H, np.int64),
@@ -109,11 +109,11 @@ def remember(problem: ss.Problem, learner: ss.Spot, episodes: int) -> None:
     )
     for begin in range(0, episodes, block):
         n = min(block, episodes - begin)
-        luck, done = draw_noise(problem, streams, n), 0
+        noise, done = draw_noise(problem, streams, n), 0
         while done < n:
             learner.make_room()
             done = gather(
-                cmdp.model, cmdp.model.alpha, as_laws(problem.signals), luck, done,
+                cmdp.model, cmdp.model.alpha, as_laws(problem.signals), noise, done,
                 learner.state.pi, learner.statistics, learner.window, played,
             )  # fmt: skip
     learner.state.finished[0] = episodes
@@ -125,20 +125,20 @@ def gather(
     model: Model,
     alpha: Float,
     laws: Laws,
-    luck: Noise,
+    noise: Noise,
     first: int,
     pi: Float,
     statistics: Statistics,
     window: Window,
     played: InsideEpisode,
 ) -> int:
-    """Play and count from episode `first` of `luck` on; returns the one before which there was no room."""
+    """Play and count from episode `first` of `noise` on; returns the one before which there was no room."""
     H = pi.shape[0]
-    for n in range(first, luck.start.shape[0]):
+    for n in range(first, noise.start.shape[0]):
         if not has_room(statistics, window):
             return n
         play_kernel(
-            model, alpha, laws, luck, n, pi,
+            model, alpha, laws, noise, n, pi,
             played.states, played.pairs, played.rewards, played.constraints, played.thresholds,
         )  # fmt: skip
         statistics.starts[played.states[0]] += 1
@@ -147,7 +147,7 @@ def gather(
             reward, constraints = played.rewards[h], played.constraints[h]
             add_visit(statistics, h, s, played.pairs[h], after, reward, constraints)
         add_to_window(window, played.pairs, played.thresholds)
-    return len(luck.start)
+    return len(noise.start)
 
 
 # Two sides in turns
@@ -232,7 +232,7 @@ def against_numpy() -> list[Row]:
 
 
 def beside_twin(problem: ss.Problem, what: str, bonus_scale: float, times: int) -> Row:
-    """Both learn with the same luck, which must lead to the same numbers; then they are timed."""
+    """Both learn with the same noise, which must lead to the same numbers; then they are timed."""
     rho, first = ss.slater(problem.cmdp).rho, 2000
     apart, sides = 0.0, []
     for kind in (PlainSpot, TunedSpot):

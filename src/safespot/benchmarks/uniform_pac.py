@@ -69,13 +69,13 @@ def repeat(path: str, episodes: int, seed: int = 0) -> Result:
     )
     state = ss.OptPrimalDual(**problem.interface, episodes=TUNED_FOR, rho=rho).state
     seen = empty_statistics(H, S, A, 1, dense=True)
-    tracker, luck = empty_tracker(S, A, 1, 0), streams(seed)
+    tracker, random = empty_tracker(S, A, 1, 0), streams(seed)
     optimum = float(ss.solve(cmdp).value)
     tracker.limits[:] = cmdp.model.limits
     peak = np.zeros(2)
     for first in range(0, episodes, BLOCK):
         n = min(BLOCK, episodes - first)
-        noise = draw_noise(problem, luck, n)
+        noise = draw_noise(problem, random, n)
         laws = as_laws(problem.signals)
         block(cmdp.model, laws, noise, n, study, optimum, state, seen, tracker, peak)
     weak, strong = tracker.totals
@@ -98,7 +98,7 @@ def load(path: str) -> tuple[ss.Problem, float]:
 def block(
     model: Model,
     laws: Laws,
-    luck: Noise,
+    noise: Noise,
     episodes: int,
     study: Study,
     optimum: float,
@@ -125,7 +125,7 @@ def block(
         if shortfall > peak[0]:
             peak[0], peak[1] = shortfall, t
         play_kernel(
-            model, model.alpha, laws, luck, n, state.pi,
+            model, model.alpha, laws, noise, n, state.pi,
             states, pairs, rewards, constraints, thresholds,
         )  # fmt: skip
         sweep_steps(study.eta, study.start, state, rows, seen.successors)
@@ -142,8 +142,8 @@ def block(
                     math.sqrt(p * (1.0 - p) * study.log / count) + 14.0 / 3.0 * study.log / count
                 )
             state.weight[h, pair] = 1.0 / count
-            state.lack[0, h, pair] = 1.0 - (rewards[h] + SCALE * H * total)
-            state.lack[1, h, pair] = 1.0 - (constraints[h, 0] + SCALE * H * total)
+            state.deficit[0, h, pair] = 1.0 - (rewards[h] + SCALE * H * total)
+            state.deficit[1, h, pair] = 1.0 - (constraints[h, 0] + SCALE * H * total)
         state.finished[0] = t
 
 

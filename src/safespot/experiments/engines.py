@@ -275,7 +275,7 @@ def _dask_work(runs: Sequence[RunSpec], store: Path, topic: str) -> list[Finishe
     def report(run: str, episodes: int) -> bool:
         worker.log_event(topic, (run, episodes))
         task = worker.state.tasks.get(key)
-        # Cancelled, or its client is gone.
-        return task is not None and task.state != "cancelled"
+        # Canceled, or its client is gone.
+        return task is not None and task.state != "canceled"
 
     return work(runs, store, report)

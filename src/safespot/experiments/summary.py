@@ -94,7 +94,7 @@ def groups(store: Store) -> list[Group]:
     return sorted(made, key=lambda group: group.label)
 
 
-def summarise(store: Store, *, confidence: float = 0.95) -> list[Summary]:
+def summarize(store: Store, *, confidence: float = 0.95) -> list[Summary]:
     """Every group: what its metrics are at the end, and how they grow."""
     curves, made = _curves(store, METRICS), []
     for group in groups(store):
@@ -114,7 +114,7 @@ def summarise(store: Store, *, confidence: float = 0.95) -> list[Summary]:
 def compare(store: Store, metric: str = "regret", *, confidence: float = 0.95) -> list[Comparison]:
     """Every two groups with the same problem and episodes, seed by seed.
 
-    The same seed is the same luck, so most of it cancels.
+    The same seed is the same noise, so most of it cancels.
     """
     if metric not in METRICS:
         raise InvalidOption(f"metric must be one of {', '.join(METRICS)}, got {metric!r}.")

@@ -4,7 +4,7 @@ An environment shows observations, rewards and an `info`. A learner needs states
 reward, m constraint signals and m threshold signals within declared ranges. `BlackBox` holds the declarations
 that lead from the one to the other, plays a policy, and returns an `Episode`:
 
-- states: a discretiser of the observations;
+- states: a discretizer of the observations;
 - constraints and thresholds: a key of `info`, a function of the step, or by default what the environment shows:
   ``info["constraint"]``, ``info["cost"]`` or, where `step` returns six elements (observation, reward, cost, …),
   the third;
@@ -70,14 +70,14 @@ class BlackBox:
     Args:
         env: any Gymnasium environment with a Discrete action space, or one whose `step` returns six elements.
         horizon: H. The environment is reset after H steps; its own time limit must not be shorter.
-        states: a `Discretiser`, or the `bins` of `discretiser`; None where observations are Discrete.
+        states: a `Discretizer`, or the `bins` of `discretizer`; None where observations are Discrete.
         rewards: a function of a `Step`; None takes the environment's.
         constraints: a key of `info`, a function of a `Step` that returns a number or ``[m]``, or None: see above.
         thresholds: likewise; None takes ``info["threshold"]``, and no sample where there is none.
         endings: one `Ending` for all, or a dict of them by state, or by what `ending_of` returns.
         ending_of: a function of the `Step` that ended the episode; None takes the number of the state it ended in.
         start: the state in which every episode starts; None learns the distribution.
-        action_mask: ``[S,A]`` or ``[H,S,A]`` over the states of the discretiser.
+        action_mask: ``[S,A]`` or ``[H,S,A]`` over the states of the discretizer.
         senses: ``">="``, ``"<="``, or one per constraint; None is ``"<="`` for costs.
         reward_range: (low, high) of one reward.
         constraint_ranges: (low, high) of one step of each constraint; one pair serves all.
@@ -157,14 +157,14 @@ class BlackBox:
                 )
             self._padded.append(np.repeat(shown, self.interface["horizon"], axis=1))
 
-    def play(self, policy: Policy, luck: Float, seed: int | None = None) -> Episode:
-        """Play an episode of `policy` ``[H,S,A]``; its actions are drawn with the uniform numbers `luck` ``[H]``.
+    def play(self, policy: Policy, uniforms: Float, seed: int | None = None) -> Episode:
+        """Play an episode of `policy` ``[H,S,A]``; its actions are drawn with `uniforms` ``[H]``.
 
         Whatever goes wrong is an `InvalidEpisode` that names the step and what the environment was asked for; an
         error of the environment's own is its cause.
         """
         m = self.interface["constraints"]
-        states, actions, signals, steps = self.show(policy, luck, seed)
+        states, actions, signals, steps = self.show(policy, uniforms, seed)
         if self._clip:
             low, high = (bound[: 1 + m, None] for bound in self._bounds)
             signals[: 1 + m] = signals[: 1 + m].clip(low, high)
@@ -191,10 +191,10 @@ class BlackBox:
                 "that it has, or have it cut off with clip=True.",
             )
 
-    def show(self, policy: Policy, luck: Float, seed: int | None) -> Shown:
+    def show(self, policy: Policy, uniforms: Float, seed: int | None) -> Shown:
         """An episode as it is shown, padded, but not yet held against the declared ranges."""
         H, m = self.interface["horizon"], self.interface["constraints"]
-        states, actions, *found = self._walk(policy, luck.tolist(), seed)
+        states, actions, *found = self._walk(policy, uniforms.tolist(), seed)
         n, s = len(actions), states[-1]
         signals = _signals(found, n, m)
         if n < H:
@@ -203,7 +203,9 @@ class BlackBox:
         rest = H - n
         return Shown(np.array(states + [s] * rest), np.array(actions + [0] * rest), signals, n)
 
-    def _walk(self, policy: Policy, luck: list[float], seed: int | None) -> tuple[list[Any], ...]:
+    def _walk(
+        self, policy: Policy, uniforms: list[float], seed: int | None
+    ) -> tuple[list[Any], ...]:
         """Walk with the environment: states, actions, rewards, constraints, thresholds."""
         states, actions, rewards, constraints, thresholds = [], [], [], [], []
         h, asked = 0, "reset"  # for what goes wrong
@@ -212,7 +214,7 @@ class BlackBox:
             asked = "state"
             s = self._state(observation)
             states.append(s)
-            for h, u in enumerate(luck):
+            for h, u in enumerate(uniforms):
                 asked = "step"
                 a = pick(policy[h, s], u)
                 step = self._take(observation, a)
@@ -225,14 +227,14 @@ class BlackBox:
                 asked = "thresholds"
                 thresholds.append(self._thresholds(step))
                 asked = "state"
-                home = self._ending(step, early=h + 1 < len(luck)) if step.ended else None
+                home = self._ending(step, early=h + 1 < len(uniforms)) if step.ended else None
                 s = self._state(observation) if home is None else home
                 states.append(s)
                 if home is not None:
                     break
-                if step.truncated and h + 1 < len(luck):
+                if step.truncated and h + 1 < len(uniforms):
                     raise InvalidEpisode(
-                        f"the environment's time limit cut an episode off after {h + 1} of {len(luck)} steps. No "
+                        f"the environment's time limit cut an episode off after {h + 1} of {len(uniforms)} steps. No "
                         "state explains that, so it is no ending that could be declared: take a shorter horizon, "
                         "or raise the limit with gymnasium.make(…, max_episode_steps=…)."
                     )
@@ -347,13 +349,13 @@ def _numbers(value: Any, shape: tuple[int, ...]) -> NDArray:
 
 
 def _checked(given: Discretizer) -> Discretizer:
-    """A user's discretiser, whose numbers are looked at."""
+    """A user's discretizer, whose numbers are looked at."""
 
     def number(observation: Any) -> int:
         s = index(given.number(observation))
         if not 0 <= s < given.states:
             raise InvalidEpisode(
-                f"the discretiser made state {s} of the observation {observation!r}; states are 0 to "
+                f"the discretizer made state {s} of the observation {observation!r}; states are 0 to "
                 f"{given.states - 1}."
             )
         return s

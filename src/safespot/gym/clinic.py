@@ -1,7 +1,7 @@
 """The patients of `dosing` themselves, as a Gymnasium environment: differential equations, no table anywhere.
 
-A reset admits a new patient; a step treats for a block of two days (`problems.tumour`). The doctor sees the tumour and
-the drug left in the blood as they are: how they are cut into states is a discretiser's matter. `info["cost"]` is the
+A reset admits a new patient; a step treats for a block of two days (`problems.tumor`). The doctor sees the tumor and
+the drug left in the blood as they are: how they are cut into states is a discretizer's matter. `info["cost"]` is the
 dose, `info["threshold"]` a biomarker's hint at the block's share of the tolerance. Death terminates; what the blocks
 after it cost is for whoever learns to declare (deviation D7).
 """
@@ -15,7 +15,7 @@ import numpy as np
 from gymnasium import spaces
 
 from ..problems.dosing import BLOCKS, DOSES, SHARE
-from ..problems.dosing.tumour import LETHAL, Body, Patient, admit, dead, treat
+from ..problems.dosing.tumor import LETHAL, Body, Patient, admit, dead, treat
 
 HINTS = 0.2  # how far biomarkers are off, a standard deviation
 
@@ -55,4 +55,4 @@ class Clinic(gymnasium.Env[Any, Any]):
         return self._seen(), health, dead(self.body), False, info
 
     def _seen(self) -> Any:
-        return np.array([min(self.body.tumour, LETHAL), self.body.drug])
+        return np.array([min(self.body.tumor, LETHAL), self.body.drug])

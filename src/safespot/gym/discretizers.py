@@ -31,7 +31,7 @@ class Discretizer(NamedTuple):
 
 
 def make_discretizer(space: Any, bins: Any = None) -> Discretizer:
-    """The discretiser of an observation space.
+    """The discretizer of an observation space.
 
     Args:
         space: of the observations: Discrete, Box, or a Tuple of them.
@@ -55,7 +55,7 @@ def make_discretizer(space: Any, bins: Any = None) -> Discretizer:
         return _whole(int(space.start), int(space.n))
     raise InvalidOption(
         f"observations in {space} cannot be numbered: Discrete, Box and Tuples of them can. Give "
-        "states=Discretiser(count, function), the function leading from an observation to "
+        "states=Discretizer(count, function), the function leading from an observation to "
         "0 … count - 1."
     )
 
@@ -97,7 +97,7 @@ def _edges(space: spaces.Box, bins: Any) -> list[list[float]]:
     size = int(np.prod(space.shape))
     if bins is None:
         raise InvalidOption(
-            f"observations in {space} must be cut into bins. Give states= (bins= where `discretiser` is called): "
+            f"observations in {space} must be cut into bins. Give states= (bins= where `discretizer` is called): "
             f"a number, edges for each of its {size} entries, or what safespot.gym.warm_up(env, number) finds."
         )
     each = bins if isinstance(bins, Sequence) else [bins] * size

@@ -89,7 +89,7 @@ class ProblemEnv(gymnasium.Env[Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[int, dict[str, Any]]:
-        """Begin the next episode; with a seed, the first episode of that luck."""
+        """Begin the next episode; with a seed, the first episode of that noise."""
         super().reset(seed=seed)
         if seed is not None or self._streams is None:
             self._streams = streams(int(self.np_random.integers(2**63)) if seed is None else seed)

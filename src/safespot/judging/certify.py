@@ -57,7 +57,7 @@ def certify(learner: Spot, policy: ArrayLike | None = None) -> Certificate:
     lower, upper, guess, spread = _evaluate(learner, evidence, pi)
     half = (evidence.upper - evidence.lower) / 2.0
     more = more_episodes(
-        np.abs(guess[1:] - evidence.lower - half) - spread.dark, spread.radii + half, finished
+        np.abs(guess[1:] - evidence.lower - half) - spread.unexplored, spread.radii + half, finished
     )
     units, delta = f.units, learner.options.delta
     return issue(
@@ -135,7 +135,7 @@ class _Spread(NamedTuple):
     """Why the bounds of a policy are apart."""
 
     radii: float  # the errors that it meets on its way, added up
-    dark: float  # what may hide where too little was seen
+    unexplored: float  # what may hide where too little was seen
 
 
 def _evaluate(
@@ -146,7 +146,7 @@ def _evaluate(
     components, H, _ = means.shape
     unseen = np.isinf(phi)
     remaining = np.arange(H, 0, -1.0)[:, None]
-    lack = np.concatenate(
+    deficit = np.concatenate(
         [
             1.0 - means - phi,  # gaps of the upper bounds
             means - phi,  # the lower bounds themselves
@@ -156,14 +156,18 @@ def _evaluate(
         ]
     )
     _, values = evaluate_policy(
-        learner.statistics.successors, lack, evidence.weight, np.array(pi), np.zeros(len(lack) - 1)
+        learner.statistics.successors,
+        deficit,
+        evidence.weight,
+        np.array(pi),
+        np.zeros(len(deficit) - 1),
     )
     at_start = ((H - values) * evidence.start).sum(axis=1)
-    gap, low, guess, (radii, dark) = np.split(at_start, np.arange(1, 4) * components)
+    gap, low, guess, (radii, unexplored) = np.split(at_start, np.arange(1, 4) * components)
     # D5: the error of a learned start is one more step's.
     upper = H - (gap - evidence.phi_0).clip(0.0)
     lower = np.minimum((low - evidence.phi_0).clip(0.0), upper)  # rounding may not turn them round
-    return lower, upper, guess, _Spread(float(radii) + evidence.phi_0, float(dark))
+    return lower, upper, guess, _Spread(float(radii) + evidence.phi_0, float(unexplored))
 
 
 def _assumptions(learner: Spot) -> tuple[str, ...]:

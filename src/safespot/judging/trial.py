@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 FIRST_LOOK = 64  # episodes before a trial that may stop looks for the first time
 CHUNK = 2**12  # episodes played at once
-STREAM = 6  # spawn keys (6, k): another luck than that of any training with the same seed
+STREAM = 6  # spawn keys (6, k): another noise than that of any training with the same seed
 
 Sums = Callable[[int], Float]  # the next n episodes -> [n, 1+3m] in [0,1], see `episode_sums`
 
@@ -67,7 +67,7 @@ def certify_by_trial(
         thresholds: the limits where they are known, ``[m]`` or ``[m,H]``; None: they are seen in the trial.
         delta: the confidence is 1 - delta.
         early: stop as soon as every constraint is decided; the bounds hold at any time, and are a little wider.
-        seed: of the luck, which differs from that of any training with the same seed.
+        seed: of the noise, which differs from that of any training with the same seed.
         interface: what the episodes are made of, as ``problem.interface`` is; only with `Episode` records.
         **declarations: of a `BlackBox`.
 
@@ -171,8 +171,8 @@ def _sequence(x: Float, share: float, target: float) -> tuple[Float, Float]:
     weight = np.minimum(0.5, np.sqrt(2.0 * log / (variance * target)))
     price = np.cumsum((x - mean) ** 2 * (-np.log1p(-weight) - weight), axis=0)
     total = np.cumsum(weight, axis=0)
-    centre, radius = np.cumsum(weight * x, axis=0) / total, (log + price) / total
-    return (centre - radius).clip(0.0), (centre + radius).clip(None, 1.0)
+    center, radius = np.cumsum(weight * x, axis=0) / total, (log + price) / total
+    return (center - radius).clip(0.0), (center + radius).clip(None, 1.0)
 
 
 def _before(values: Float, first: float) -> Float:
@@ -314,14 +314,14 @@ def _from_problem(problem: Problem, pi: Policy, seed: int) -> Sums:
 
 
 @kernel
-def play_sums(model: Model, laws: Laws, luck: Noise, pi: Float, sums: Float) -> None:
-    """The sums ``[1+3m]`` of every episode of `luck`, as in `episode_sums` but for the division by H."""
+def play_sums(model: Model, laws: Laws, noise: Noise, pi: Float, sums: Float) -> None:
+    """The sums ``[1+3m]`` of every episode of `noise`, as in `episode_sums` but for the division by H."""
     H, m = pi.shape[0], model.alpha.shape[0]
     states, pairs = np.zeros(H + 1, np.int64), np.zeros(H, np.int64)
     rewards, constraints, thresholds = np.zeros(H), np.zeros((H, m)), np.zeros((H, m))
     for n in range(sums.shape[0]):
         play_kernel(
-            model, model.alpha, laws, luck, n, pi, states, pairs, rewards, constraints, thresholds
+            model, model.alpha, laws, noise, n, pi, states, pairs, rewards, constraints, thresholds
         )
         for h in range(H):
             sums[n, 0] += rewards[h]
@@ -333,8 +333,8 @@ def play_sums(model: Model, laws: Laws, luck: Noise, pi: Float, sums: Float) -> 
 
 def _played(box: BlackBox, pi: Policy, seed: int) -> Iterator[Episode]:
     """Episodes of an environment, one after the other."""
-    luck = np.random.SeedSequence(seed, spawn_key=(STREAM,))
-    rng, first = np.random.default_rng(luck), int(luck.generate_state(1)[0])
+    root = np.random.SeedSequence(seed, spawn_key=(STREAM,))
+    rng, first = np.random.default_rng(root), int(root.generate_state(1)[0])
     H = box.interface["horizon"]
     yield box.play(pi, rng.random(H), first)
     while True:

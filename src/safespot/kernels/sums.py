@@ -1,7 +1,7 @@
 """Sums and products of vectors and matrices whose bits depend on no library and no number of threads.
 
 Inner loops run from 0 over views of what they need: for an index that begins elsewhere Numba adds code for those
-counted from the end, and the loop is not vectorised.
+counted from the end, and the loop is not vectorized.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SHORT = 8  # rows of fewer entries are worked on together, longer ones one by on
 def mix_rows(weights: Float, rows: Float, first: int, length: int, out: Float) -> None:
     """``out[k] = sum_j weights[j] rows[j, first + k]``; rows of weight zero cost next to nothing.
 
-    Weights are at least 0. Entries of a row are independent, so the inner loops are vectorised as they stand. Eight
+    Weights are at least 0. Entries of a row are independent, so the inner loops are vectorized as they stand. Eight
     rows at a time, then four, because starting a loop and going through `out` costs as much as several rows.
     """
     n, first = rows.shape[0], assume_nonnegative(first)

@@ -1,6 +1,6 @@
 """OptPrimalDual-CMDP (Efroni, Mannor, Pirotta 2020, "Exploration-exploitation in constrained MDPs").
 
-Optimistic primal-dual policy optimisation for limits that are known. SPOT is this step with a learned threshold, so
+Optimistic primal-dual policy optimization for limits that are known. SPOT is this step with a learned threshold, so
 `Spot` with known thresholds is this learner, and this learner without them is `Spot`.
 
 Deviations from that paper, all of them SPOT's readings (docs/deviations.md): the bonus and its constants (D3), the

@@ -3,7 +3,7 @@
 After n visits of a pair each transition probability lies in an interval, and so do the means of its signals. A plan
 chooses a policy *and*, for every step and pair, a row of transitions within the intervals:
 
-    maximise V_r   subject to   V_{g_i} >= limit_i,   over policies and rows.
+    maximize V_r   subject to   V_{g_i} >= limit_i,   over policies and rows.
 
 As a linear program this has H S A S variables (the extended program). But the rows of different pairs do not depend
 on each other and the same row serves the reward and every constraint, so for fixed multipliers the best response is

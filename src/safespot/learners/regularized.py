@@ -1,4 +1,4 @@
-"""Regularised primal-dual (Müller, Alatur, Cevher, Ramponi, He 2024, "Truly no-regret learning in constrained
+"""Regularized primal-dual (Müller, Alatur, Cevher, Ramponi, He 2024, "Truly no-regret learning in constrained
 MDPs"; Kitamura et al. 2024, UOpt-RPGPD).
 
 The Lagrangian plus tau times the entropy of the policy and plus tau/2 times the squared multipliers has one saddle
@@ -15,9 +15,9 @@ h) ln A``.
 Guarantee with known thresholds: *strong* regret and violation of order T^0.93 (Müller et al.).
 
 Deviations.
-1. Bonus and truncation are SPOT's (D1, D3, D8), so that the two learners differ in the regularisation alone.
+1. Bonus and truncation are SPOT's (D1, D3, D8), so that the two learners differ in the regularization alone.
 2. Where the papers' constants are not explicit: ``tau = T^(-1/7)``, ``eta = T^(-5/7) / (H^2 (1 + m rho))``, ``step
-   = eta``, which balance the bias of the regularisation, of order sqrt(tau), with the drift of the steps. Each can
+   = eta``, which balance the bias of the regularization, of order sqrt(tau), with the drift of the steps. Each can
    be given.
 3. Data up to and including episode t make the policy of t+1. Anytime, policy and multipliers begin anew with every
    epoch.
@@ -93,10 +93,10 @@ class RegularizedPrimalDual(Planner):
         """One step of the policy and one of the multipliers."""
         f, radii, statistics, state = self.interface, self.rates.radii, self.statistics, self.state
         t = self.episode - 1
-        lack, weight = self._model()
+        deficit, weight = self._model()
         unit = math.log(max(f.A, 2))
         prices = np.r_[state.lam, self.tau * unit]
-        Q, G = evaluate_regularized(statistics.successors, lack, weight, state.pi, prices, unit)
+        Q, G = evaluate_regularized(statistics.successors, deficit, weight, state.pi, prices, unit)
         logits = (1.0 - self.eta * self.tau) * state.logits + self.eta * Q.reshape(f.H, f.S, f.A)
         pi, work = np.zeros((f.H, f.S, f.A)), workspace(f.H * f.S, f.A)
         softmax(logits.reshape(-1), pi.reshape(-1), f.A, 0, f.H * f.S, work)
@@ -107,18 +107,22 @@ class RegularizedPrimalDual(Planner):
         return {"pi": pi, "lam": lam.clip(0.0, self.rho), "logits": logits}
 
     def _model(self) -> tuple[Float, Float]:
-        """`lack` = 1 - v_bar ``[2+m, H, S*A]``, of the entropy last, and `weight` = 1 / n, as planning reads them.
+        """`deficit` = 1 - v_bar ``[2+m, H, S*A]``, of the entropy last, and `weight` = 1 / n, as planning reads them.
 
-        The entropy is collected in units of ln A; what follows a pair is at most H - h of them, so that its `lack`
+        The entropy is collected in units of ln A; what follows a pair is at most H - h of them, so that its `deficit`
         is the bonus alone.
         """
         f, statistics = self.interface, self.statistics
         shape = statistics.n.shape
-        lack, weight, peak = np.zeros((1 + f.m, *shape)), np.zeros(shape), np.zeros((f.H, f.S))
+        deficit, weight, max_deficit = (
+            np.zeros((1 + f.m, *shape)),
+            np.zeros(shape),
+            np.zeros((f.H, f.S)),
+        )
         mask = np.array(f.mask.reshape(shape))
-        refresh_all(self.rates.radii, statistics, mask, lack, weight, peak)
+        refresh_all(self.rates.radii, statistics, mask, deficit, weight, max_deficit)
         v_hat = statistics.sums[0] / np.maximum(statistics.n, 1)
-        return np.concatenate([lack, (lack[0] + v_hat - 1.0)[None]]), weight
+        return np.concatenate([deficit, (deficit[0] + v_hat - 1.0)[None]]), weight
 
     def _plausible(self, carried: dict[str, NDArray]) -> bool:
         same = (carried["logits"] == -np.inf) == ~self.interface.mask
@@ -127,7 +131,7 @@ class RegularizedPrimalDual(Planner):
 
 @kernel
 def evaluate_regularized(
-    successors: Successors, lack: Float, weight: Float, pi: Float, prices: Float, unit: float
+    successors: Successors, deficit: Float, weight: Float, pi: Float, prices: Float, unit: float
 ) -> tuple[Float, Float]:
     """Truncated evaluation with the entropy as the last component: ``Q`` ``[H, S*A]``, at most 0, and gaps ``[2+m,
     S]``.
@@ -136,11 +140,11 @@ def evaluate_regularized(
     its cap of one unit, joins the gap of the state and not that of its actions: ``-ln pi`` acts through the logits.
     """
     H, S, A = pi.shape
-    components = lack.shape[0]
+    components = deficit.shape[0]
     G, D, Q = np.zeros((components, S)), np.zeros((components, S * A)), np.zeros((H, S * A))
     for h in range(H - 1, -1, -1):
         policy = pi[h].reshape(S * A)
-        evaluate_states(successors, lack, weight, policy, prices, A, h, 0, S, G, D, Q[h], G)
+        evaluate_states(successors, deficit, weight, policy, prices, A, h, 0, S, G, D, Q[h], G)
         for s in range(S):
             entropy = 0.0
             for a in range(A):

@@ -102,9 +102,9 @@ class Spot(Learner):
             upper=np.full(f.m, float(f.H)),
             finished=np.zeros(1, np.int64),
             mask=mask,
-            lack=np.zeros((1 + f.m, f.H, pairs)),
+            deficit=np.zeros((1 + f.m, f.H, pairs)),
             weight=np.zeros((f.H, pairs)),
-            peak=np.zeros((f.H, f.S)),
+            max_deficit=np.zeros((f.H, f.S)),
             scratch=Scratch(
                 G=np.zeros((1 + f.m, f.S)),
                 G_now=np.zeros((1 + f.m, f.S)),
@@ -149,7 +149,12 @@ class Spot(Learner):
             state.logits.reshape(-1), state.pi.reshape(-1), f.A, 0, f.H * f.S, state.scratch.softmax
         )
         refresh_all(
-            self.rates.radii, self.statistics, state.mask, state.lack, state.weight, state.peak
+            self.rates.radii,
+            self.statistics,
+            state.mask,
+            state.deficit,
+            state.weight,
+            state.max_deficit,
         )
         if self.rates.learned:
             threshold_bounds(self.rates.radii, self.window, state.lower, state.upper)

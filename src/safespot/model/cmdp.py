@@ -1,6 +1,6 @@
 """The true model: a finite constrained Markov decision process (CMDP).
 
-    maximise  V_r(pi) = E sum_h r_h(s_h, a_h)
+    maximize  V_r(pi) = E sum_h r_h(s_h, a_h)
     subject to  V_{g_i}(pi) = E sum_h g_{i,h}(s_h, a_h) >= alpha_i = sum_h alpha_{i,h}   for all i
 
 over an episode of H steps that starts in a state or a distribution over states. A user may state it

@@ -139,7 +139,7 @@ def _constraints(cmdp: CMDP, values: Float) -> Float:
 
 
 class _Pricing:
-    """The deterministic policy ``[H,S]`` that maximises a weighted sum of values."""
+    """The deterministic policy ``[H,S]`` that maximizes a weighted sum of values."""
 
     def __init__(self, model: Model) -> None:
         self.model = model

@@ -163,7 +163,7 @@ def beta_quantile(a: float, b: float, u: float) -> float:
 
 @kernel
 def beta_cdf(a: float, b: float, x: float) -> float:
-    """The regularised incomplete beta function I_x(a, b), by Lentz' continued fraction.
+    """The regularized incomplete beta function I_x(a, b), by Lentz' continued fraction.
 
     The fraction (Abramowitz and Stegun 26.5.8) converges fast for x < (a + 1) / (a + b + 2); the
     rest follows from I_x(a, b) = 1 - I_{1-x}(b, a).

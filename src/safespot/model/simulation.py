@@ -1,7 +1,7 @@
 """Play a policy in a Problem, get an Episode.
 
 Randomness has one stream per purpose, and every purpose draws a fixed amount per episode. So two
-learners with the same seed meet the same luck, and playing in chunks gives the same episodes as
+learners with the same seed meet the same noise, and playing in chunks gives the same episodes as
 playing one by one.
 """
 
@@ -122,7 +122,7 @@ def as_laws(signals: Signals) -> Laws:
 def play(problem: Problem, policy: ArrayLike, streams: Streams, episode: int) -> Episode:
     """Play one episode of `policy` ``[H,S,A]``; `episode` (1-based) tells where a drift stands.
 
-    The streams advance, so the next call gives the next episode of the same luck.
+    The streams advance, so the next call gives the next episode of the same noise.
     """
     cmdp = problem.cmdp
     pi = cmdp.policy(policy)
@@ -132,9 +132,9 @@ def play(problem: Problem, policy: ArrayLike, streams: Streams, episode: int) ->
     H, m = cmdp.H, cmdp.m
     states, pairs = np.empty(H + 1, np.int64), np.empty(H, np.int64)
     rewards, constraints, thresholds = np.empty(H), np.empty((H, m)), np.empty((H, m))
-    luck = draw_noise(problem, streams, 1)
+    noise = draw_noise(problem, streams, 1)
     play_kernel(
-        cmdp.model, problem.alpha(episode), as_laws(problem.signals), luck, 0, pi,
+        cmdp.model, problem.alpha(episode), as_laws(problem.signals), noise, 0, pi,
         states, pairs, rewards, constraints, thresholds,
     )  # fmt: skip
     units = cmdp.units
@@ -152,7 +152,7 @@ def play_kernel(
     model: Model,
     alpha: Float,
     laws: Laws,
-    luck: Noise,
+    noise: Noise,
     n: int,
     pi: Float,
     states: Int,
@@ -161,13 +161,13 @@ def play_kernel(
     constraints: Float,
     thresholds: Float,
 ) -> None:
-    """Episode n of `luck` under `pi`, written into the last five arrays, in inside units; `pairs` are s*A + a."""
+    """Episode n of `noise` under `pi`, written into the last five arrays, in inside units; `pairs` are s*A + a."""
     H, _, A = pi.shape
-    s = pick(model.start, luck.start[n])
+    s = pick(model.start, noise.start[n])
     for h in range(H):
-        pair = assume_nonnegative(s * A + pick(pi[h, s], luck.actions[n, h]))
+        pair = assume_nonnegative(s * A + pick(pi[h, s], noise.actions[n, h]))
         states[h], pairs[h] = s, pair
-        s = step_kernel(model, alpha, laws, luck, n, h, pair, rewards, constraints, thresholds)
+        s = step_kernel(model, alpha, laws, noise, n, h, pair, rewards, constraints, thresholds)
     states[H] = s
 
 
@@ -176,7 +176,7 @@ def step_kernel(
     model: Model,
     alpha: Float,
     laws: Laws,
-    luck: Noise,
+    noise: Noise,
     n: int,
     h: int,
     row: int,
@@ -187,14 +187,14 @@ def step_kernel(
     """The pair `row` = s*A + a at step h of episode n: its signals, written at h, and the next state."""
     k = h if model.payoffs.shape[1] > 1 else 0
     rewards[h] = signal(
-        laws.codes[0], laws.parameters[0], model.payoffs[0, k, row], luck.rewards[n, h]
+        laws.codes[0], laws.parameters[0], model.payoffs[0, k, row], noise.rewards[n, h]
     )
     for i in range(alpha.shape[0]):
         constraints[h, i] = signal(
             laws.codes[1], laws.parameters[1],
-            model.payoffs[1 + i, k, row], luck.constraints[n, h, i],
+            model.payoffs[1 + i, k, row], noise.constraints[n, h, i],
         )  # fmt: skip
         thresholds[h, i] = signal(
-            laws.codes[2], laws.parameters[2], alpha[i, h], luck.thresholds[n, h, i]
+            laws.codes[2], laws.parameters[2], alpha[i, h], noise.thresholds[n, h, i]
         )
-    return successor(model.P, h, row, luck.transitions[n, h])
+    return successor(model.P, h, row, noise.transitions[n, h])

@@ -7,12 +7,12 @@ States: 0 as new, 1 worn (for good). Actions: 0 gentle, 1 fast. Earnings lie in 
 | as new | 4, 0                   | 10, 2                | 1/2                            |
 | worn   | 2, 1                   | 6, 4                 |                                |
 
-Maximise the earnings over two days subject to strain <= budget. Price the strain at lambda. On the second day
+Maximize the earnings over two days subject to strain <= budget. Price the strain at lambda. On the second day
 "fast" is worth it as new iff 6 >= 2 lambda, and worn iff 4 >= 3 lambda. On the first day, for
 4/3 < lambda < 3, "gentle" leads to 4 + (10 - 2 lambda), "fast" to 10 - 2 lambda + ((10 - 2 lambda) + (2 - lambda))/2:
 gentle wins, with (earnings, strain) = (14, 2) in total. For lambda > 3 both days are gentle, (8, 0); for
 lambda < 4/3 everything is fast, (10 + (10 + 6)/2, 2 + (2 + 4)/2) = (18, 5). At lambda = 4/3 exactly the policy
-"fast, and then fast only if as new", (16, 7/2), ties with both of its neighbours.
+"fast, and then fast only if as new", (16, 7/2), ties with both of its neighbors.
 
 So the best earnings are the concave line through (0, 8), (2, 14) and (5, 18) with slopes 3 and 4/3. With the
 default **budget 1: V* = 11, multiplier 3**. Always gentle has the largest **margin, 1**, and earns 8. Inside, earnings

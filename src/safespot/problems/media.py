@@ -7,7 +7,7 @@ independently, so the buffer grows by one with probability mu (1 - 4/5) and shri
 mu) 4/5, within its ends. A step that begins with an empty buffer costs 1, and a step on the fast channel uses 1
 of the limit:
 
-    minimise  E sum_h 1{s_h = 0}   subject to  E sum_h 1{a_h = 0} <= limit,   H = 10.
+    minimize  E sum_h 1{s_h = 0}   subject to  E sum_h 1{a_h = 0} <= limit,   H = 10.
 
 Rewards are minus the cost, in [-1,0], so the **value is minus the expected number of steps with an empty
 buffer**. With the default **limit 5: V* = -6.746704**, multiplier .495190. Without a limit it is -5.393138, and

@@ -9,7 +9,7 @@ one customer on average over 24 steps.
 
 Every customer let in makes all later ones wait longer, unless the room empties in between, and nothing has to
 be paid after the last step. So the best policy lets in while few are in the room, more freely towards the end,
-and randomises in one state of one step.
+and randomizes in one state of one step.
 
 **In two steps, by hand:** only the first decision costs. Letting in with probability x pays 3x/5 now and leaves
 3/5 · 1/2 · x = 3x/10 customers; the second step lets in for 3/5. So **V* = 3/5 + 2 limit for limits up to 3/10,

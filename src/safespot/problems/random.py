@@ -5,7 +5,7 @@ output of PCG64 (which is fixed) by additions, multiplications and divisions of 
 
 Every pair leads to `successors` states drawn without replacement, with probabilities proportional to
 uniform numbers; rewards and constraints are uniform in [0,1]. The thresholds leave a policy that is safe
-by `slack`: alpha_i = V_{g_i}(pi) - slack, pi being the policy that maximises the sum of the constraints. With
+by `slack`: alpha_i = V_{g_i}(pi) - slack, pi being the policy that maximizes the sum of the constraints. With
 one constraint the Slater margin is exactly `slack`.
 """
 

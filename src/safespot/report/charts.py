@@ -1,6 +1,6 @@
 """The page's charts in Vega-Lite, over the tables that the page holds once.
 
-Colours are CSS variables, so that light, dark and print are the style sheet's business. What a reader switches is
+Colors are CSS variables, so that light, dark and print are the style sheet's business. What a reader switches is
 a parameter (`shown`, `counted`, `scale`, `chosen`, `picked`), which the page sets. The type of a scale is the one thing
 that a parameter cannot change: the page changes it for the axes that a chart's `usermeta` names and draws it anew.
 
@@ -107,7 +107,7 @@ def _episode(log: bool = False) -> Spec:
     return _number("episode", title="episode", scale=scale, axis=_axis(POWER if log else NAMED))
 
 
-def _colour(study: Study) -> Spec:
+def _color(study: Study) -> Spec:
     every = list(range(len(study.lines)))
     scale = {"domain": every, "range": [f"var(--g{k})" for k in every]}
     return {"field": "group", "type": "nominal", "scale": scale, "legend": None}
@@ -146,7 +146,7 @@ def _curve(
     study: Study, rows: Sequence[Spec], x: Spec, y: Spec, low: str, high: str, strength: float
 ) -> list[Spec]:
     """A line with its band, and a dot with its numbers under the pointer."""
-    rows, colour = [SHOWN, *rows, NAMING], _colour(study)
+    rows, color = [SHOWN, *rows, NAMING], _color(study)
     near = {
         "name": "near",
         "select": {
@@ -154,16 +154,16 @@ def _curve(
         },
     }  # fmt: skip
     dot = _layer(
-        "curves", rows, {"type": "point", "filled": True, "size": 46}, x=x, y=y, color=colour,
+        "curves", rows, {"type": "point", "filled": True, "size": 46}, x=x, y=y, color=color,
         opacity={"condition": {"param": "near", "empty": False, "value": 1}, "value": 0},
         tooltip=[NAME, *_told(**{"episode": "episode", "mean": y["field"], "from": low, "to": high})],
     )  # fmt: skip
     band = _layer(
         "curves", [*rows, _keep(f"isValid(datum.{low})")], {"type": "area", "opacity": strength, "clip": True},
-        x=x, y=_at(y, low), y2={"field": high}, color=colour,
+        x=x, y=_at(y, low), y2={"field": high}, color=color,
     )  # fmt: skip
     line = _layer(
-        "curves", rows, {"type": "line", "strokeWidth": 1.8, "clip": True}, x=x, y=y, color=colour
+        "curves", rows, {"type": "line", "strokeWidth": 1.8, "clip": True}, x=x, y=y, color=color
     )
     return [band, line, {**dot, "params": [near]}]
 
@@ -235,7 +235,7 @@ def _threshold(study: Study, i: int, title: str) -> Spec:
     layers = _curve(study, [], x, y, low, high, 0.16 if len(study.lines) <= 3 else 0.04)
     layers[-1]["encoding"]["tooltip"] = [NAME, *_told(episode="episode", lower=low, upper=high)]
     upper = _layer(
-        "curves", [SHOWN], {"type": "line", "strokeWidth": 1.8}, x=x, y=_at(y, high), color=_colour(study)
+        "curves", [SHOWN], {"type": "line", "strokeWidth": 1.8}, x=x, y=_at(y, high), color=_color(study)
     )  # fmt: skip
     return _over_episodes(study, [*layers, upper, *_truth(study, f"limit_{i}", x, y)], "")
 
@@ -299,7 +299,7 @@ def _region(study: Study, i: int, title: str, frame: Float | None) -> Spec:
     layers += [
         _layer(
             "regions", rows(f"optimum, {name}"),
-            {"type": "point", "filled": True, "size": 110, "shape": shape, "color": colour, "opacity": 1,
+            {"type": "point", "filled": True, "size": 110, "shape": shape, "color": color, "opacity": 1,
              "stroke": "var(--paper)", "strokeWidth": 1},
             x=x, y=y,
             tooltip=[
@@ -307,7 +307,7 @@ def _region(study: Study, i: int, title: str, frame: Float | None) -> Spec:
                 *_told(reward="reward", constraint="constraint"),
             ],
         )
-        for name, colour, shape in (
+        for name, color, shape in (
             ("optimistic", "var(--bold)", "triangle-up"),
             ("true", "var(--safe-ink)", "diamond"),
             ("pessimistic", "var(--careful)", "triangle-down"),
@@ -348,7 +348,7 @@ def _frontier(study: Study) -> Spec:
     axis = {"labelExpr": SHORT}
     x = _number("x", title="violation, summed", axis=axis, scale=scale)
     y = _number("y", title="regret, summed", axis=axis, scale=scale)
-    colour, rule = _colour(study), {"type": "rule", "strokeWidth": 1.2, "opacity": 0.7}
+    color, rule = _color(study), {"type": "rule", "strokeWidth": 1.2, "opacity": 0.7}
     dot = {
         "type": "point",
         "filled": True,
@@ -362,10 +362,10 @@ def _frontier(study: Study) -> Spec:
                {"type": "line", "color": "var(--line)", "strokeWidth": 1.2},
                x=x, y=y, order=_number("xi"), detail={"field": "family", "type": "nominal"}),
         _layer("frontier", [*rows, _keep("isValid(datum.x_low)")], rule,
-               x=_at(x, "x_low"), x2={"field": "x_high"}, y=y, color=colour),
+               x=_at(x, "x_low"), x2={"field": "x_high"}, y=y, color=color),
         _layer("frontier", [*rows, _keep("isValid(datum.y_low)")], rule,
-               x=x, y=_at(y, "y_low"), y2={"field": "y_high"}, color=colour),
-        _layer("frontier", rows, dot, x=x, y=y, color=colour,
+               x=x, y=_at(y, "y_low"), y2={"field": "y_high"}, color=color),
+        _layer("frontier", rows, dot, x=x, y=y, color=color,
                size={"condition": {"test": "datum.group == picked", "value": 260}, "value": 90},
                tooltip=[NAME, *_told(regret="y", violation="x")]),
         _layer("frontier", rows, {"type": "text", "dy": -16, "color": "var(--quiet)"}, x=x, y=y, text=NAME,
@@ -376,7 +376,7 @@ def _frontier(study: Study) -> Spec:
 
 
 def _policy(table: Table) -> Spec:
-    """A map of states and steps for each action: the stronger the colour, the likelier."""
+    """A map of states and steps for each action: the stronger the color, the likelier."""
     steps, states = max(table["step"]) + 1, len(set(table["state"]))
     wide, high = max(9, min(24, 220 // steps)), max(7, min(22, 360 // states))
     axis = {

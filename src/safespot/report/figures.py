@@ -22,8 +22,8 @@ from .text import SIGNS
 
 KINDS = ("pdf", "png", "svg")
 COLUMN = 3.4  # inches: one column of a paper
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#8A6D00", "#56B4E9", "#555555")
-CAREFUL, BOLD, SAFE, GREY, INK = "#0072B2", "#D55E00", "#BFE3D2", "#E9ECEF", "#1B1F24"
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#8A6D00", "#56B4E9", "#555555")
+CAREFUL, BOLD, SAFE, GRAY, INK = "#0072B2", "#D55E00", "#BFE3D2", "#E9ECEF", "#1B1F24"
 STYLE: dict[str, Any] = {
     "figure.figsize": (COLUMN, 2.3),
     "figure.constrained_layout.use": True,
@@ -87,10 +87,10 @@ def _figures(study: Study) -> Iterator[tuple[str, Callable[[Study, Any], None]]]
 
 
 def _sums(study: Study, axes: Any, metric: str) -> None:
-    for line, colour in _coloured(study):
+    for line, color in _colored(study):
         mean, low, high = line.band(metric)
-        axes.plot(line.episodes, mean, color=colour, label=line.name)
-        axes.fill_between(line.episodes, low, high, color=colour, alpha=0.18, linewidth=0)
+        axes.plot(line.episodes, mean, color=color, label=line.name)
+        axes.fill_between(line.episodes, low, high, color=color, alpha=0.18, linewidth=0)
     axes.set(xlabel="episode", ylabel=metric)
     axes.axhline(0.0, color=INK, linewidth=0.4)
     _short(axes.xaxis, axes.yaxis)
@@ -98,12 +98,12 @@ def _sums(study: Study, axes: Any, metric: str) -> None:
 
 
 def _thresholds(study: Study, axes: Any, i: int) -> None:
-    for line, colour in _coloured(study):
+    for line, color in _colored(study):
         low, high = (
             line.columns[f"threshold_{end}_{i}"].mean(axis=0) for end in ("lower", "upper")
         )
-        axes.plot(line.episodes, low, color=colour, label=line.name)
-        axes.plot(line.episodes, high, color=colour)
+        axes.plot(line.episodes, low, color=color, label=line.name)
+        axes.plot(line.episodes, high, color=color)
     episodes = study.lines[0].episodes
     limits = [study.limits(int(t))[i] for t in episodes]
     axes.plot(episodes, limits, color=INK, linestyle=(0, (4, 3)), linewidth=0.8, label="true")
@@ -114,12 +114,12 @@ def _thresholds(study: Study, axes: Any, i: int) -> None:
 def _region(study: Study, axes: Any, i: int) -> None:
     """All policies, those within the true limits, and the optima; the sets of the first line's bounds."""
     region, line = Region(study.problem.cmdp), study.lines[0]
-    axes.fill(*region.achievable(i).T, facecolor=GREY, edgecolor="#AAB2BB", linewidth=0.6)
+    axes.fill(*region.achievable(i).T, facecolor=GRAY, edgecolor="#AAB2BB", linewidth=0.6)
     true = region.feasible(study.limits(study.episodes))
     if true is not None:
         axes.fill(*true.polygons[i].T, facecolor=SAFE, linewidth=0)
     careful, bold = (region.feasible(limits) for limits in learned_limits(study, line))
-    for found, colour, style, marker, name in (
+    for found, color, style, marker, name in (
         (bold, BOLD, "--", "^", "optimistic"),
         (true, "#00724F", "", "D", "true"),
         (careful, CAREFUL, "-", "v", "pessimistic"),
@@ -127,14 +127,12 @@ def _region(study: Study, axes: Any, i: int) -> None:
         if found is None:
             continue
         if style:
-            axes.plot(*_closed(found.polygons[i]).T, color=colour, linestyle=style, linewidth=1.0)
-        axes.plot(
-            found.constraints[i], found.reward, marker, color=colour, markersize=4, label=name
-        )
-    for one, colour in _coloured(study):
+            axes.plot(*_closed(found.polygons[i]).T, color=color, linestyle=style, linewidth=1.0)
+        axes.plot(found.constraints[i], found.reward, marker, color=color, markersize=4, label=name)
+    for one, color in _colored(study):
         x, y = one.columns[f"constraint_{i}"].mean(axis=0), one.columns["value"].mean(axis=0)
-        axes.plot(x, y, color=colour if len(study.lines) > 1 else INK, linewidth=0.8)
-        axes.plot(x[-1], y[-1], "o", color=colour if len(study.lines) > 1 else INK, markersize=3)
+        axes.plot(x, y, color=color if len(study.lines) > 1 else INK, linewidth=0.8)
+        axes.plot(x[-1], y[-1], "o", color=color if len(study.lines) > 1 else INK, markersize=3)
     sign = SIGNS[study.senses[i]]
     axes.set(xlabel=f"constraint{_of(study, i)} ({sign} limit)", ylabel="reward")
     axes.legend(
@@ -153,7 +151,7 @@ def _frontier(study: Study, axes: Any) -> None:
             for m in ("violation", "regret")
         ]
         axes.plot(*ends, color="#AAB2BB", linewidth=0.8, zorder=1)
-    for line, colour in _coloured(study):
+    for line, color in _colored(study):
         x, y = (line.summary.final[m] for m in ("violation", "regret"))
         axes.errorbar(
             x.mean,
@@ -161,7 +159,7 @@ def _frontier(study: Study, axes: Any) -> None:
             xerr=_reach(x),
             yerr=_reach(y),
             fmt="o",
-            color=colour,
+            color=color,
             markersize=4,
             elinewidth=0.7,
         )
@@ -178,14 +176,14 @@ def _reach(found: Any) -> Float | None:
     return np.array([[max(0.0, found.mean - found.low)], [max(0.0, found.high - found.mean)]])
 
 
-def _coloured(study: Study) -> Iterator[tuple[Line, str]]:
-    """Lines with their colours; many lines go from careful to bold."""
+def _colored(study: Study) -> Iterator[tuple[Line, str]]:
+    """Lines with their colors; many lines go from careful to bold."""
     from matplotlib import colors
 
     n = len(study.lines)
     ramp = colors.LinearSegmentedColormap.from_list("stance", [CAREFUL, "#8A8A8A", BOLD])
     for k, line in enumerate(study.lines):
-        yield line, COLOURS[k] if n <= len(COLOURS) else colors.to_hex(ramp(k / (n - 1)))
+        yield line, COLORS[k] if n <= len(COLORS) else colors.to_hex(ramp(k / (n - 1)))
 
 
 def _legend(study: Study, axes: Any) -> None:

@@ -19,7 +19,7 @@ from ..experiments import Store
 from ..experiments.settings import Setting, read_setting
 from ..experiments.spec import setting_of
 from ..experiments.store import by_run
-from ..experiments.summary import Estimate, Group, Summary, estimate, summarise
+from ..experiments.summary import Estimate, Group, Summary, estimate, summarize
 from ..model.problem import Problem
 
 POINTS = 160  # episodes that a curve is drawn through
@@ -137,7 +137,7 @@ class Study:
 
 def read(store: Store, points: int = POINTS) -> list[Study]:
     """The studies of a store."""
-    summaries = summarise(store)
+    summaries = summarize(store)
     rows = _rows(store, points)
     found: dict[str, list[Summary]] = defaultdict(list)
     for summary in summaries:

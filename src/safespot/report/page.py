@@ -22,7 +22,7 @@ from .findings import POINTS, Study, read
 from .sections import main
 
 LARGEST = 2_000_000  # bytes of a page
-PALETTE = 7  # lines up to which each has a colour of its own
+PALETTE = 7  # lines up to which each has a color of its own
 FOOTER = f"""safespot {__version__}. The line of a chart is the mean over seeds, its band the 95 % bootstrap interval
 of that mean. Early and late are the first and the last quarter of the episodes. A limit counts as kept when the late
 average misses it by less than a thousandth of its range."""
@@ -58,7 +58,7 @@ def render(shown: Sequence[Shown]) -> str:
         for study, numbers in shown
     ]
     body = "\n".join(main(study, numbers, k) for k, (study, numbers) in enumerate(shown))
-    colours = _colours(max(len(study.lines) for study, _ in shown))
+    colors = _colors(max(len(study.lines) for study, _ in shown))
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -67,7 +67,7 @@ def render(shown: Sequence[Shown]) -> str:
 <meta name="color-scheme" content="light dark">
 <title>safespot: {escape(title)}</title>
 <link rel="icon" href="data:,">
-<style>{style()}{colours}</style>
+<style>{style()}{colors}</style>
 </head>
 <body>
 <noscript><p class="note">Without JavaScript this page has words and tables, but no charts.</p></noscript>
@@ -115,8 +115,8 @@ def _json(data: Any) -> str:
     return text.replace("</", "<\\/")  # nothing in it can end the script element
 
 
-def _colours(lines: int) -> str:
-    """A colour for each: told apart by any eye up to `PALETTE`, beyond that a ramp from careful to bold."""
+def _colors(lines: int) -> str:
+    """A color for each: told apart by any eye up to `PALETTE`, beyond that a ramp from careful to bold."""
     chips = "".join(f".g{k}{{background:var(--g{k})}}" for k in range(lines))
     if lines <= PALETTE:
         return chips
@@ -130,7 +130,7 @@ def _colours(lines: int) -> str:
 
 
 def _blend(ramp: tuple[str, str, str], where: float) -> str:
-    """A colour on the way from the first over the second to the third."""
+    """A color on the way from the first over the second to the third."""
     first, second = ramp[:2] if where <= 0.5 else ramp[1:]
     part = 2.0 * where if where <= 0.5 else 2.0 * where - 1.0
     pairs = ((int(first[n : n + 2], 16), int(second[n : n + 2], 16)) for n in (0, 2, 4))

@@ -31,7 +31,7 @@ SAYS = {
         learner’s, from the ring to the large dot. Beside it a close-up.""",
     "frontier": """Each dot is a stance: more regret means reward given up, more violation means limits missed.
         Whiskers are 95 % intervals over seeds. Move the slider from the most careful stance to the boldest.""",
-    "policy": """How likely each action is in each state and step: the stronger the colour, the likelier.""",
+    "policy": """How likely each action is in each state and step: the stronger the color, the likelier.""",
 }
 DOWNLOADS = {
     "curves": "Means over seeds, with intervals", "runs": "Every run", "truth": "Optimum and limits",

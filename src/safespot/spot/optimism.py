@@ -114,44 +114,49 @@ def refresh_pair(
     h: int,
     s: int,
     pair: int,
-    lack: Float,
+    deficit: Float,
     weight: Float,
-    peak: Float,
+    max_deficit: Float,
 ) -> None:
-    """Derive what planning reads of a pair of state s: ``lack = 1 - v_bar`` and ``weight = 1 / n``; and `peak`.
+    """Derive what planning reads of a pair of state s: ``deficit = 1 - v_bar``, ``weight = 1 / n`` and `max_deficit`.
 
     ``v_bar = v_hat + phi`` is the optimistic reward or constraint (Eq. opt-p). A pair without data, or one that is not
-    admissible (D6), has an infinite v_bar: it never falls below its cap. `peak` is the largest lack among the
-    actions of a state: with gaps of at most G ahead, a state is at its cap as long as peak + G <= 0. It is for
+    admissible (D6), has an infinite v_bar: it never falls below its cap. `max_deficit` is the largest deficit among the
+    actions of a state: with gaps of at most G ahead, a state is at its cap as long as max_deficit + G <= 0. It is for
     large problems, whose states are swept one by one.
     """
     phi = pair_bonus(radii, statistics, h, pair) if mask[h, pair] else np.inf
     n = statistics.n[h, pair]
     weight[h, pair] = 1.0 / n if n > 0 else 0.0
-    for c in range(lack.shape[0]):
+    for c in range(deficit.shape[0]):
         mean = statistics.sums[c, h, pair] / n if n > 0 else 0.0
-        lack[c, h, pair] = 1.0 - (mean + phi)
+        deficit[c, h, pair] = 1.0 - (mean + phi)
     if statistics.successors.dense.shape[0] == 0:
-        A = mask.shape[1] // peak.shape[1]
+        A = mask.shape[1] // max_deficit.shape[1]
         highest = -np.inf
-        for c in range(lack.shape[0]):
+        for c in range(deficit.shape[0]):
             for other in range(s * A, (s + 1) * A):
-                highest = max(highest, lack[c, h, other])
-        peak[h, s] = highest
+                highest = max(highest, deficit[c, h, other])
+        max_deficit[h, s] = highest
 
 
 @kernel
 def refresh_all(
-    radii: Radii, statistics: Statistics, mask: Bool, lack: Float, weight: Float, peak: Float
+    radii: Radii,
+    statistics: Statistics,
+    mask: Bool,
+    deficit: Float,
+    weight: Float,
+    max_deficit: Float,
 ) -> None:
     """`refresh_pair` for every pair, as when the radii have changed."""
-    lack[:] = -np.inf
-    H, S = peak.shape
+    deficit[:] = -np.inf
+    H, S = max_deficit.shape
     A = mask.shape[1] // S
     for h in range(H):
         for s in range(S):
             for pair in range(s * A, (s + 1) * A):
-                refresh_pair(radii, statistics, mask, h, s, pair, lack, weight, peak)
+                refresh_pair(radii, statistics, mask, h, s, pair, deficit, weight, max_deficit)
 
 
 @inlined

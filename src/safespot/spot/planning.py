@@ -77,7 +77,7 @@ def add_up(
 
 @inlined_noalias
 def truncate(
-    lack: Float, weight: Float, lam: Float, h: int, first: int, last: int, D: Float, Q: Float
+    deficit: Float, weight: Float, lam: Float, h: int, first: int, last: int, D: Float, Q: Float
 ) -> bool:
     """Pairs from `first` up to `last`: from n p_hat G to their gaps ``D``, and ``Q``; whether any Q is below 0.
 
@@ -90,11 +90,11 @@ def truncate(
     first, last, h = assume_nonnegative(first), assume_nonnegative(last), assume_nonnegative(h)
     n = last - first
     w = weight[h, first:last]
-    components = lack.shape[0]
+    components = deficit.shape[0]
     for c in range(0, components - 1, 2):  # two at once: half the reading
         c = assume_nonnegative(c)
         price, next_price = lam[c - 1] if c > 0 else 1.0, lam[c]
-        lacking, next_lacking = lack[c, h, first:last], lack[c + 1, h, first:last]
+        lacking, next_lacking = deficit[c, h, first:last], deficit[c + 1, h, first:last]
         gaps, next_gaps = D[c], D[c + 1]
         for k in range(n):
             gap = max(lacking[k] + w[k] * gaps[k], 0.0)
@@ -103,7 +103,7 @@ def truncate(
             Q[k] = ((Q[k] if c > 0 else 0.0) - price * gap) - next_price * next_gap
     if components % 2 == 1:
         c = components - 1
-        price, lacking, gaps = lam[c - 1], lack[c, h, first:last], D[c]
+        price, lacking, gaps = lam[c - 1], deficit[c, h, first:last], D[c]
         for k in range(n):
             gap = max(lacking[k] + w[k] * gaps[k], 0.0)
             gaps[k] = gap
@@ -117,7 +117,7 @@ def truncate(
 @inlined
 def evaluate_states(
     successors: Successors,
-    lack: Float,
+    deficit: Float,
     weight: Float,
     pi: Float,
     lam: Float,
@@ -137,11 +137,11 @@ def evaluate_states(
     `G` may be `ahead` itself where these are all states that the step needs.
     """
     h, first, last = assume_nonnegative(h), assume_nonnegative(first), assume_nonnegative(last)
-    if h + 1 < lack.shape[1]:
+    if h + 1 < deficit.shape[1]:
         back_up(successors, A, h, first, last, ahead, D)
     else:
         clear(D, (last - first) * A)
-    below = truncate(lack, weight, lam, h, first * A, last * A, D, Q)
+    below = truncate(deficit, weight, lam, h, first * A, last * A, D, Q)
     for c in range(G.shape[0]):
         sum_products(pi[assume_nonnegative(first * A) :], D[c], A, last - first, G[c, first:])
     return below
@@ -157,15 +157,17 @@ def clear(D: Float, pairs: int) -> None:
 
 @kernel
 def evaluate_policy(
-    successors: Successors, lack: Float, weight: Float, pi: Float, lam: Float
+    successors: Successors, deficit: Float, weight: Float, pi: Float, lam: Float
 ) -> tuple[Float, Float]:
     """The whole of Algorithm TPE: ``Q_v`` ``[1+m, H, S*A]`` and ``V_v`` at the first step ``[1+m, S]``."""
     H, S, A = pi.shape
-    components = lack.shape[0]
+    components = deficit.shape[0]
     G, D, Q = np.zeros((components, S)), np.zeros((components, S * A)), np.zeros(S * A)
     values = np.zeros((components, H, S * A))
     for h in range(H - 1, -1, -1):
-        evaluate_states(successors, lack, weight, pi[h].reshape(S * A), lam, A, h, 0, S, G, D, Q, G)
+        evaluate_states(
+            successors, deficit, weight, pi[h].reshape(S * A), lam, A, h, 0, S, G, D, Q, G
+        )
         for c in range(components):
             for pair in range(S * A):
                 values[c, h, pair] = (H - h) - D[c, pair]

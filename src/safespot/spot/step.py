@@ -58,9 +58,11 @@ class SpotState(NamedTuple):
     upper: Float  # [m]
     finished: Int  # [1]: episodes
     mask: Bool  # [H, S*A]
-    lack: Float  # [1+m, H, S*A]: 1 - v_bar, derived from the statistics
+    deficit: Float  # [1+m, H, S*A]: 1 - v_bar, derived from the statistics
     weight: Float  # [H, S*A]: 1 / n, derived from the statistics
-    peak: Float  # [H, S]: the largest lack of a state's actions, derived; for large problems only
+    max_deficit: (
+        Float  # [H, S]: the largest deficit of a state's actions, derived; for large problems only
+    )
     scratch: Scratch
 
 
@@ -103,7 +105,7 @@ def spot_step(
     Returns whether the policy has moved.
     """
     H, w = state.pi.shape[0], state.scratch
-    # Line 2. The optimistic model is `lack` = 1 - v_bar; the threshold is chosen by the stance.
+    # Line 2. The optimistic model is `deficit` = 1 - v_bar; the threshold is chosen by the stance.
     for i in range(state.lam.shape[0]):
         w.alpha[i] = rates.xi * state.lower[i] + (1.0 - rates.xi) * state.upper[i]
     # Lines 3 to 6: truncated policy evaluation of pi_t, and mirror ascent to pi_{t+1}.
@@ -129,7 +131,15 @@ def spot_step(
             statistics, h, s, pair, assume_nonnegative(episode.states[h + 1]), reward, constraints
         )
         refresh_pair(
-            rates.radii, statistics, state.mask, h, s, pair, state.lack, state.weight, state.peak
+            rates.radii,
+            statistics,
+            state.mask,
+            h,
+            s,
+            pair,
+            state.deficit,
+            state.weight,
+            state.max_deficit,
         )
     state.finished[0] += 1
     if rates.learned:
@@ -158,7 +168,7 @@ def sweep_steps(
             w.Q[assume_nonnegative(h * pairs + begin * A) :],
         )
         if evaluate_states(
-            successors, state.lack, state.weight, policy, state.lam,
+            successors, state.deficit, state.weight, policy, state.lam,
             A, h, begin, end, w.G, w.D, Q, w.G,
         ):  # fmt: skip
             first, last = h, max(last, h + 1)
@@ -170,9 +180,9 @@ def sweep_steps(
 
 @inlined
 def sweep_states(eta: float, state: SpotState, rows: Rows, statistics: Statistics) -> bool:
-    """Lines 3 to 6 for a large problem, a few neighbouring states at once, so that they stay in the cache.
+    """Lines 3 to 6 for a large problem, a few neighboring states at once, so that they stay in the cache.
 
-    Only states that were met at a step can be below their cap, and of these only the ones whose `peak` and the
+    Only states that were met at a step can be below their cap, and of these only the ones whose `max_deficit` and the
     largest gap ahead allow it.
     """
     H, S, A = state.pi.shape
@@ -182,7 +192,7 @@ def sweep_states(eta: float, state: SpotState, rows: Rows, statistics: Statistic
     moved, most = False, 0.0
     forget(w.G, statistics.met[0], statistics.how_many[0])  # left from the last episode
     for h in range(H - 1, -1, -1):
-        met, how_many, peak = statistics.met[h], statistics.how_many[h], state.peak[h]
+        met, how_many, max_deficit = statistics.met[h], statistics.how_many[h], state.max_deficit[h]
         j = 0
         while j < how_many:
             first = last = met[j]
@@ -190,14 +200,14 @@ def sweep_states(eta: float, state: SpotState, rows: Rows, statistics: Statistic
                 j < how_many
                 and met[j] == last
                 and last - first < most_states
-                and peak[last] + most > 0.0
+                and max_deficit[last] + most > 0.0
             ):
                 last += 1
                 j += 1
             if first == last:
                 j += 1
             elif move_states(
-                eta, statistics.successors, state.lack, state.weight, logits[h], pi[h], state.lam,
+                eta, statistics.successors, state.deficit, state.weight, logits[h], pi[h], state.lam,
                 h, first, last, w,
             ):  # fmt: skip
                 moved = True
@@ -211,7 +221,7 @@ def sweep_states(eta: float, state: SpotState, rows: Rows, statistics: Statistic
 def move_states(
     eta: float,
     successors: Successors,
-    lack: Float,
+    deficit: Float,
     weight: Float,
     logits: Float,
     pi: Float,
@@ -224,7 +234,7 @@ def move_states(
     """Evaluate states from `first` up to `last` at step h, and move their policy; whether anything moved."""
     A = pi.shape[0] // w.G.shape[1]
     below = evaluate_states(
-        successors, lack, weight, pi, lam, A, h, first, last, w.G, w.D, w.Q, w.G_now
+        successors, deficit, weight, pi, lam, A, h, first, last, w.G, w.D, w.Q, w.G_now
     )
     if below:
         mirror_ascent(logits, pi, w.Q, eta, A, first, last, w.softmax)

@@ -27,7 +27,7 @@ def exponentials(x: Float, n: int) -> None:
     """``x[:n] = exp(x[:n])`` for x <= 0, to about one unit in the last place; zero below exp(-708).
 
     exp(x) = 2^k exp(r) with k = round(x / ln 2), and exp(r) by its Taylor series, summed in Estrin's order: plain
-    arithmetic, so that the loop is vectorised and gives the same bits everywhere.
+    arithmetic, so that the loop is vectorized and gives the same bits everywhere.
     """
     for j in range(n):
         y = max(x[j], LOWEST)
@@ -58,7 +58,7 @@ def mirror_ascent(
         logit = moved[k] + eta * Q[k]
         moved[k] = logit
         x[k] = logit
-    normalise(logits, pi, A, first, last, x)
+    normalize(logits, pi, A, first, last, x)
 
 
 @inlined_noalias
@@ -67,11 +67,11 @@ def softmax(logits: Float, pi: Float, A: int, first: int, last: int, x: Float) -
     given = logits[first * A : last * A]
     for k in range(given.shape[0]):
         x[k] = given[k]
-    normalise(logits, pi, A, first, last, x)
+    normalize(logits, pi, A, first, last, x)
 
 
 @inlined_noalias
-def normalise(logits: Float, pi: Float, A: int, first: int, last: int, x: Float) -> None:
+def normalize(logits: Float, pi: Float, A: int, first: int, last: int, x: Float) -> None:
     """The same when `x` holds these logits already.
 
     Where a sum falls below one half, the row's logits are lifted until the largest is 0: the same policy, and

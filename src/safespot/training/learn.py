@@ -65,7 +65,7 @@ def learn(
         problem: the truth; the learner sees only what it observes.
         learner: goes on from where it is, and is changed.
         episodes: how many; by default what remains of the learner's T.
-        seed: names the luck. Episode t has the same luck whether or not the learner was stopped before it.
+        seed: names the noise. Episode t has the same noise whether or not the learner was stopped before it.
         record: "log" (32 episodes a decade), "all", or every k-th episode.
         track: "every" evaluates the policy of every episode exactly; "grid" only the recorded ones, for models so
             large that evaluation costs more than learning; "audit" every one, and what the paper's lemmas speak of
@@ -174,7 +174,7 @@ class Training:
         self.most = max(1, NOISE_NUMBERS // (1 + H * (3 + 2 * m)))
         self.size = min(16, self.most)
         episodes = min(self.most, total)
-        self.luck = empty_noise(problem, episodes)
+        self.noise = empty_noise(problem, episodes)
         # Of each episode of a chunk: how far the drift is, and the optimum. Without a drift they stay.
         self.progress = np.zeros(episodes)
         self.best = np.full(episodes, self.optima(np.array([1])))
@@ -199,7 +199,7 @@ class Training:
         """Play n episodes; in between, grow what the learner remembers where it must, and let it plan."""
         learner = self.learner
         first = learner.episode
-        draw_noise(self.problem, self.streams, n, self.luck)
+        draw_noise(self.problem, self.streams, n, self.noise)
         drift = self.problem.signals.drift
         if drift is not None:
             self.progress[:n] = [drift.progress(first + j) for j in range(n)]
@@ -212,7 +212,7 @@ class Training:
         while done < n:
             learner.make_room()
             done = play_on(
-                self.truth, self.luck, self.progress, self.best, done, n, self.track != "grid",
+                self.truth, self.noise, self.progress, self.best, done, n, self.track != "grid",
                 learner.rates, learner.state, learner.statistics, learner.window,
                 self.played, self.tracker, self.record, *watched,
             )  # fmt: skip

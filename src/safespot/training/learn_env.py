@@ -4,7 +4,7 @@
         play the learner's policy   -> an episode
         observe it
 
-No truth, so no exact values: the run holds what was realised. In a `ProblemEnv` the episodes are those of
+No truth, so no exact values: the run holds what was realized. In a `ProblemEnv` the episodes are those of
 `learn` with the same seed, and so the learner becomes the same, bit for bit.
 """
 
@@ -44,7 +44,7 @@ def learn_env(
             learner's where they are not declared.
         learner: made with ``**env_interface(env, …)``, or a durable one; goes on from where it is, and is changed.
         episodes: how many; by default what remains of the learner's T.
-        seed: of the first reset and of the actions. A learner that goes on draws new luck.
+        seed: of the first reset and of the actions. A learner that goes on draws new noise.
         record: "log" (32 episodes a decade), "all", or every k-th episode.
         progress: show a line on standard error.
         **declarations: of a `BlackBox`, where `env` is none.
@@ -52,7 +52,7 @@ def learn_env(
     The run's `values` and `constraint_values` are the sums of the recorded episodes themselves, not
     expectations. `regret` is None, since the optimum is unknown, and `optimum` NaN. `violations` add up what
     each episode's own threshold signals ask for (the known thresholds, where the learner knows them) and its
-    constraint signals lack; a step without a sample counts as the episode's other steps do.
+    constraint signals deficit; a step without a sample counts as the episode's other steps do.
 
     An environment that fails, or shows what cannot be, is an `InvalidEpisode` that names the episode, the step and what
     it was asked for. It leaves the learner after its last whole episode, as a KeyboardInterrupt does; the error's `run`
@@ -85,8 +85,8 @@ class EnvTraining:
         total, first = check_episodes(learner, episodes), learner.episode
         self.box, self.learner, self.observe = box, learner, observe
         self.seed = as_count("seed", seed, least=0, error=InvalidOption)
-        self.luck: int | None = self.seed if first == 1 else _another(self.seed, first)
-        self.rng = streams(self.luck).actions
+        self.env_seed: int | None = self.seed if first == 1 else _another(self.seed, first)
+        self.rng = streams(self.env_seed).actions
         self.last = first + total - 1
         self.seconds = 0.0
         self.wanted = grid(record, first, self.last)
@@ -115,15 +115,17 @@ class EnvTraining:
     def episode(self, t: int) -> None:
         """Play episode t and learn from it; where it cannot be, nothing has happened."""
         learner = self.learner
-        luck = self.rng.random(learner.interface.H)
+        uniforms = self.rng.random(learner.interface.H)
         try:
-            played = self.box.play(learner.state.pi, luck, self.luck)  # read, not kept: no copy
+            played = self.box.play(
+                learner.state.pi, uniforms, self.env_seed
+            )  # read, not kept: no copy
             wanted = t == self.wanted[len(self.rows)]
             row = self._row(played) if wanted else None
             self.observe(played)
         except InvalidEpisode as problem:
             raise InvalidEpisode(f"episode {t}, {problem}") from problem.__cause__
-        self.luck = None  # the environment goes on with the luck that it has
+        self.env_seed = None  # the environment goes on with the noise that it has
         add_shortfalls(played.constraints, played.thresholds, self.asked, self.senses, self.sums)
         if row is not None:
             self.rows.append(np.concatenate([row, *self.sums]))
@@ -157,7 +159,7 @@ class EnvTraining:
             learner=self.learner,
             optimum=float("nan"),
             seed=self.seed,
-            track="realised",
+            track="realized",
             seconds=self.seconds,
         )
 

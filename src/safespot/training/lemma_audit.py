@@ -137,7 +137,7 @@ def occupy(model: Model, pi: Policy, occupancy: Float) -> None:
 @no_refcount
 def audit_chunk(
     truth: Truth,
-    luck: Noise,
+    noise: Noise,
     progress: Float,
     optima: Float,
     first: int,
@@ -160,7 +160,7 @@ def audit_chunk(
         look_before(rates, rows.pi, window, tracker, audit)
         row = record.written[0]
         stale = learn_episode(
-            truth, luck, progress[n], optima[n], n, every, stale, rates, state, rows, statistics,
+            truth, noise, progress[n], optima[n], n, every, stale, rates, state, rows, statistics,
             window, played, tracker, record,
         )  # fmt: skip
         add_sums(rates, state, statistics, audit)

@@ -53,7 +53,7 @@ class Played(NamedTuple):
 @no_refcount
 def learn_chunk(
     truth: Truth,
-    luck: Noise,
+    noise: Noise,
     progress: Float,
     optima: Float,
     first: int,
@@ -74,7 +74,7 @@ def learn_chunk(
         if not has_room(statistics, window):
             return n
         stale = learn_episode(
-            truth, luck, progress[n], optima[n], n, every, stale, rates, state, rows, statistics,
+            truth, noise, progress[n], optima[n], n, every, stale, rates, state, rows, statistics,
             window, played, tracker, record,
         )  # fmt: skip
     return last
@@ -83,7 +83,7 @@ def learn_chunk(
 @inlined
 def learn_episode(
     truth: Truth,
-    luck: Noise,
+    noise: Noise,
     progress: float,
     optimum: float,
     n: int,
@@ -98,12 +98,12 @@ def learn_episode(
     tracker: Tracker,
     record: Record,
 ) -> bool:
-    """Episode n of `luck`; `stale` as in `watch`, before and after."""
+    """Episode n of `noise`; `stale` as in `watch`, before and after."""
     stale = not watch(
         truth, progress, optimum, every, stale,
         state.finished, rows.pi, state.lam, state.lower, state.upper, played, tracker, record,
     )  # fmt: skip
-    see(truth, luck, n, state.pi, played)
+    see(truth, noise, n, state.pi, played)
     episode = InsideEpisode(
         played.states, played.pairs, played.rewards, played.constraints, played.thresholds
     )
@@ -113,7 +113,7 @@ def learn_episode(
 @no_refcount
 def count_chunk(
     truth: Truth,
-    luck: Noise,
+    noise: Noise,
     progress: Float,
     optima: Float,
     first: int,
@@ -136,7 +136,7 @@ def count_chunk(
             truth, progress[n], optima[n], every, stale,
             state.finished, policy, state.lam, state.lower, state.upper, played, tracker, record,
         )  # fmt: skip
-        see(truth, luck, n, state.pi, played)
+        see(truth, noise, n, state.pi, played)
         episode = InsideEpisode(
             played.states, played.pairs, played.rewards, played.constraints, played.thresholds
         )
@@ -197,10 +197,10 @@ def set_thresholds(truth: Truth, progress: float, played: Played, tracker: Track
 
 
 @inlined
-def see(truth: Truth, luck: Noise, n: int, pi: Float, played: Played) -> None:
-    """Play episode n of `luck` and see it as a learner does, through the user's units."""
+def see(truth: Truth, noise: Noise, n: int, pi: Float, played: Played) -> None:
+    """Play episode n of `noise` and see it as a learner does, through the user's units."""
     play_kernel(
-        truth.model, played.alpha, truth.laws, luck, n, pi,
+        truth.model, played.alpha, truth.laws, noise, n, pi,
         played.states, played.pairs, played.rewards, played.constraints, played.thresholds,
     )  # fmt: skip
     if truth.scaled:

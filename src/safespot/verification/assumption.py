@@ -10,13 +10,13 @@ from ..report.text import number
 from . import pictures
 from .inference import mean, near, slope
 from .measurements import Measurements, Trace, grouped
-from .verdicts import LEVEL, Claim, Figure, Judgement, Outcome, Verdict, decide, table
+from .verdicts import LEVEL, Claim, Figure, Judgment, Outcome, Verdict, decide, table
 
 MARGIN = 0.25  # the exponent of the first episode in the margin counts as -2 within this
 SATURATED = 0.99  # of rho
 
 
-def judge(evidence: Measurements) -> Judgement:
+def judge(evidence: Measurements) -> Judgment:
     """When the assumption first holds, by the Slater margin, and the multiplier before."""
     traces = evidence["assumption"]
     rows, points, reached = [], [], 0
@@ -25,14 +25,14 @@ def judge(evidence: Measurements) -> Judgement:
         firsts = [first(trace) for trace in theirs]
         there = [x for x in firsts if math.isfinite(x)]
         reached += len(there)
-        peak = [multiplier_before(trace) for trace in theirs]
-        peaks.setdefault(scale, []).extend(peak)
+        max_deficit = [multiplier_before(trace) for trace in theirs]
+        peaks.setdefault(scale, []).extend(max_deficit)
         said = mean(there, 0.05) if there else "–"
         cells = [
             f"{len(there)} of {len(theirs)}",
             said,
             number(expected(theirs[0])),
-            mean(peak, 0.05),
+            mean(max_deficit, 0.05),
         ]
         rows.append([f"{scale:g}", number(margin), *cells])
         if there:
@@ -60,11 +60,11 @@ def judge(evidence: Measurements) -> Judgement:
         ),
         _eventually(traces, reached),
         _law(traces),
-        *(_saturates(scale, peak) for scale, peak in peaks.items()),
+        *(_saturates(scale, max_deficit) for scale, max_deficit in peaks.items()),
     ]
     head = ["bonus ×", "Slater margin ξ", "runs that got there", "first feasible episode",
             "every pair at W/(SA)", "largest λ/ρ before"]  # fmt: skip
-    return Judgement(
+    return Judgment(
         tuple(verdicts),
         (table("When pessimistic thresholds first leave room", head, rows),),
         (
@@ -119,7 +119,7 @@ def _eventually(traces: tuple[Trace, ...], reached: int) -> Verdict:
 def _law(traces: tuple[Trace, ...]) -> Verdict:
     """The first feasible episode against the margin, seed by seed."""
     exponents = []
-    paper = [trace for trace in traces if _scale(trace) == 1.0]  # the other has the same luck
+    paper = [trace for trace in traces if _scale(trace) == 1.0]  # the other has the same noise
     for theirs in grouped(paper, lambda t: t.run.seed).values():
         known = [trace for trace in theirs if math.isfinite(first(trace))]
         if len(known) > 1:
@@ -134,7 +134,7 @@ def _law(traces: tuple[Trace, ...]) -> Verdict:
 
 
 def _saturates(scale: float, peaks: list[float]) -> Verdict:
-    full = sum(peak >= SATURATED for peak in peaks)
+    full = sum(max_deficit >= SATURATED for max_deficit in peaks)
     return Verdict(
         statement=f"Before that, the multiplier saturates at ρ (bonus × {scale:g}).",
         outcome=decide(holds=full == len(peaks), fails=full == 0),

@@ -11,7 +11,7 @@ from ..report.text import number
 from . import pictures
 from .inference import Interval, mean, slope
 from .measurements import Measurements, Trace, grouped
-from .verdicts import LEVEL, Claim, Figure, Judgement, Verdict, decide, table
+from .verdicts import LEVEL, Claim, Figure, Judgment, Verdict, decide, table
 
 MARGIN = 0.05  # an exponent up to this above -1/2 counts as -1/2
 NOISY_MARGIN = 0.1  # the same for errors, which are noisier than widths
@@ -19,7 +19,7 @@ RESAMPLES = 999
 WIDTHS = (1.0, 0.5, 0.3, 0.2, 0.1, 0.05)
 
 
-def judge(evidence: Measurements) -> Judgement:
+def judge(evidence: Measurements) -> Judgment:
     """How fast widths and errors fall with the episodes, and what pooling saves."""
     ways = grouped(evidence["consistency"], lambda trace: str(trace.option("estimator")))
     verdicts, points = [], []
@@ -42,7 +42,7 @@ def judge(evidence: Measurements) -> Judgement:
             ]
     pooling, rows_of = _pooling(ways["representative"], ways["pooled"])
     head = ["half width", "representative: episodes", "pooled: episodes", "ratio"]
-    return Judgement(
+    return Judgment(
         (*verdicts, pooling),
         (table("Episodes until the episodic bounds are that narrow", head, rows_of),),
         (

@@ -8,12 +8,12 @@ from ..report.text import number
 from . import pictures
 from .inference import share, share_at_least
 from .measurements import Measurements, Trace, grouped
-from .verdicts import DELTA, LEVEL, Claim, Figure, Judgement, Verdict, table, together
+from .verdicts import DELTA, LEVEL, Claim, Figure, Judgment, Verdict, table, together
 
 SCALES = (1.0, 0.5, 0.4, 0.3, 0.25, 0.2, 0.15, 0.1, 0.05)
 
 
-def judge(evidence: Measurements) -> Judgement:
+def judge(evidence: Measurements) -> Judgment:
     """The share of runs whose largest error is within its radius, by noise law and window."""
     groups = grouped(evidence["coverage"], _setting)
     level = LEVEL / max(1, len(groups))
@@ -52,7 +52,7 @@ def judge(evidence: Measurements) -> Judgement:
     chart = pictures.lines(
         points, "threshold_scale", "share of runs in which all intervals hold", log_y=False
     )
-    return Judgement(
+    return Judgment(
         (verdict,),
         (table("Coverage, and at which smaller radius it would break", head, rows),),
         (

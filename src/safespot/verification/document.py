@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from . import text as words
-from .verdicts import Claim, Judgement
+from .verdicts import Claim, Judgment
 
 if TYPE_CHECKING:
     from .verifying import Verification
@@ -17,29 +17,29 @@ def render(made: Verification) -> str:
     head = f"# {words.TITLE}\n\n{words.ABOUT[made.size]} {words.counted(made)}\n\n{words.LEAD}\n"
     summary = [("claim", "statement", "outcome")] + [
         (f"[{claim.title}](#{_anchor(claim.title)})", verdict.statement, f"**{verdict.outcome}**")
-        for claim, judgement in made.judged
-        for verdict in judgement.verdicts
+        for claim, judgment in made.judged
+        for verdict in judgment.verdicts
     ]
     facts = "\n".join(f"- {name}: {text}" for name, text in words.facts(made))
     parts = [
         head,
         _table(summary),
-        *(_section(claim, judgement) for claim, judgement in made.judged),
+        *(_section(claim, judgment) for claim, judgment in made.judged),
         f"## What was run\n\n{facts}\n\n{_table(words.budget(made))}",
     ]
     return "\n".join(parts)
 
 
-def _section(claim: Claim, judgement: Judgement) -> str:
+def _section(claim: Claim, judgment: Judgment) -> str:
     verdicts = "\n".join(
         f"- **{v.outcome}.** *{v.statement}* {v.reason}\n  Test: {v.test}."
-        for v in judgement.verdicts
+        for v in judgment.verdicts
     )
     figures = "\n".join(
-        f"![{f.says}](figures/{f.name}.svg)\n\n{f.says}\n" for f in judgement.figures
+        f"![{f.says}](figures/{f.name}.svg)\n\n{f.says}\n" for f in judgment.figures
     )
-    notes = "\n".join(f"{note}\n" for note in judgement.notes)
-    tables = "\n".join(f"**{t.title}**\n\n{_table(t.rows)}" for t in judgement.tables)
+    notes = "\n".join(f"{note}\n" for note in judgment.notes)
+    tables = "\n".join(f"**{t.title}**\n\n{_table(t.rows)}" for t in judgment.tables)
     says = f"{claim.says}\n*In the paper:* {claim.place}."
     return f"## {claim.title}\n\n{says}\n\n{verdicts}\n\n{figures}\n{notes}\n{tables}"
 

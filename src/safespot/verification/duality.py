@@ -10,16 +10,16 @@ from ..report.text import number
 from .inference import share, share_at_least
 from .measurements import Measurements, Trace, grouped
 from .sizes import Size
-from .verdicts import DELTA, LEVEL, Claim, ClaimTable, Judgement, Outcome, Verdict, table
+from .verdicts import DELTA, LEVEL, Claim, ClaimTable, Judgment, Outcome, Verdict, table
 
 TOLERANCE = 1e-7
 MODELS = {Size.quick: 10, Size.full: 100, Size.extended: 1000}
 SHARES = (0.25, 0.5, 0.9)  # of the Slater margin by which thresholds are tightened, or loosened
 
 
-def judge(evidence: Measurements) -> Judgement:
+def judge(evidence: Measurements) -> Judgment:
     """The share of runs in which the true thresholds stay between the bounds; duality gaps of random CMDPs."""
-    paper = [  # the other laws and windows share their luck
+    paper = [  # the other laws and windows share their noise
         t
         for t in evidence["coverage"]
         if t.option("window") == 1.0 and t.run.signals.thresholds == LawSpec(law="bernoulli")
@@ -40,7 +40,7 @@ def judge(evidence: Measurements) -> Judgement:
         test=f"Clopper–Pearson, one-sided, at level {LEVEL}",
     )
     duality, gaps = strong_duality(MODELS[evidence.size])
-    return Judgement(
+    return Judgment(
         (sets, duality),
         (
             table(

@@ -11,12 +11,12 @@ from . import pictures
 from .inference import Interval, mean, share, share_at_least
 from .measurements import STANCES, Measurements, Trace, grouped
 from .orders import METRICS, logarithms
-from .verdicts import DELTA, LEVEL, Claim, Figure, Judgement, Outcome, Verdict, table, together
+from .verdicts import DELTA, LEVEL, Claim, Figure, Judgment, Outcome, Verdict, table, together
 
 Groups = dict[tuple[str, int, str], list[Trace]]
 
 
-def judge(evidence: Measurements) -> Judgement:
+def judge(evidence: Measurements) -> Judgment:
     """What SPOT has more of than the told learner, seed by seed, as T grows."""
     groups = grouped(evidence["orders"], lambda t: (t.problem, t.run.episodes, _who(t)))
     problems = list(dict.fromkeys(problem for problem, _, _ in groups))
@@ -39,7 +39,7 @@ def judge(evidence: Measurements) -> Judgement:
                     points.append(_point(found, T, stance, f"{metric}: {problem}"))
     head = ["problem", "stance", "metric", "T", "(SPOT − told) / √T", "SPOT / told"]
     points.sort(key=lambda point: str(point["panel"]))
-    return Judgement(
+    return Judgment(
         tuple(verdicts),
         (table("The price of not knowing the limits, inside units", head, rows),),
         (

@@ -16,7 +16,7 @@ from .verdicts import (
     Claim,
     ClaimTable,
     Figure,
-    Judgement,
+    Judgment,
     Outcome,
     Verdict,
     table,
@@ -26,14 +26,14 @@ from .verdicts import (
 MARGIN = 0.05  # exponents within this of 1/2 count as 1/2
 
 
-def judge(evidence: Measurements) -> Judgement:
+def judge(evidence: Measurements) -> Judgment:
     """Three lemmas, each on the runs that show it."""
     window, sums, figure = _window_sum(evidence["window"])
     longest = max((trace.run.episodes for trace in evidence["orders"]), default=0)
     top = [trace for trace in evidence["orders"] if trace.run.episodes == longest]
     optimism, values = _optimism(top)
     mirror, terms = _mirror(top)
-    return Judgement((*window, optimism, mirror), (sums, values, terms), (figure,))
+    return Judgment((*window, optimism, mirror), (sums, values, terms), (figure,))
 
 
 def _window_sum(traces: tuple[Trace, ...]) -> tuple[list[Verdict], ClaimTable, Figure]:
@@ -96,10 +96,10 @@ def _late(trace: Trace) -> tuple[list[float], list[float]]:
 
 
 def _optimism(traces: list[Trace]) -> tuple[Verdict, ClaimTable]:
-    # Learners with the same seed share their luck, so they count as one.
-    lucks = grouped(traces, lambda t: (t.problem, t.run.seed)).values()
-    hits = sum(all(t.last("audit_optimism_slack") >= -1e-9 for t in luck) for luck in lucks)
-    n = len(lucks)
+    # Learners with the same seed share their noise, so they count as one.
+    seeds = grouped(traces, lambda t: (t.problem, t.run.seed)).values()
+    hits = sum(all(t.last("audit_optimism_slack") >= -1e-9 for t in runs) for runs in seeds)
+    n = len(seeds)
     rows = []
     for (problem, who), theirs in grouped(traces, lambda t: (t.problem, _who(t))).items():
         slack = min(t.last("audit_optimism_slack") for t in theirs)

@@ -19,7 +19,7 @@ from .verdicts import (
     Claim,
     ClaimTable,
     Figure,
-    Judgement,
+    Judgment,
     Outcome,
     Verdict,
     table,
@@ -39,7 +39,7 @@ class Growth(NamedTuple):
     exponent: Interval
 
 
-def judge(evidence: Measurements) -> Judgement:
+def judge(evidence: Measurements) -> Judgment:
     """Slopes over the last decade of T, and every run against its bound."""
     traces = [trace for trace in evidence["orders"] if trace.run.learner == "spot"]
     verdicts: list[Verdict] = []
@@ -52,7 +52,7 @@ def judge(evidence: Measurements) -> Judgement:
             slopes += [[one.problem, theorem, metric, one.exponent, one.said] for one in found]
         verdicts.append(_bound(theorem, theirs))
     head = ["problem", "theorem", "metric", "exponent over the last decade of T", "reading"]
-    return Judgement(
+    return Judgment(
         tuple(verdicts),
         (table("Growth", head, slopes), _ends(traces)),
         _figures(traces),
@@ -143,25 +143,25 @@ def bounds(trace: Trace) -> tuple[float, float]:
 
 
 def _bound(theorem: str, traces: Sequence[Trace]) -> Verdict:
-    """Every bound that says something, at every T; runs that share their luck count once."""
+    """Every bound that says something, at every T; runs that share their noise count once."""
     said = kept = vacuous = 0
-    lucks, safe = 0, 0
-    for luck in grouped(traces, lambda trace: (trace.problem, trace.run.seed)).values():
+    seeds, safe = 0, 0
+    for runs in grouped(traces, lambda trace: (trace.problem, trace.run.seed)).values():
         found = [
             trace.last(metric) <= bound
-            for trace in luck
+            for trace in runs
             for metric, bound in zip(METRICS, bounds(trace), strict=True)
             if bound < trace.cmdp.H * trace.run.episodes
         ]
-        vacuous += 2 * len(luck) - len(found)
+        vacuous += 2 * len(runs) - len(found)
         said, kept = said + len(found), kept + sum(found)
-        lucks, safe = lucks + bool(found), safe + (bool(found) and all(found))
+        seeds, safe = seeds + bool(found), safe + (bool(found) and all(found))
     return Verdict(
         statement=f"{theorem}: regret and violation stay below the explicit bound.",
-        outcome=share_at_least(safe, lucks, 1.0 - DELTA, LEVEL),
+        outcome=share_at_least(safe, seeds, 1.0 - DELTA, LEVEL),
         reason=f"{vacuous:,} of {vacuous + said:,} bounds are vacuous (above H·T) and count neither way; of "
-        f"the other {said:,}, {kept:,} hold. All of them hold for {safe} of {lucks} problems and seeds "
-        f"({share(safe, lucks, 0.05)}).",
+        f"the other {said:,}, {kept:,} hold. All of them hold for {safe} of {seeds} problems and seeds "
+        f"({share(safe, seeds, 0.05)}).",
         test="share of problems and seeds that keep every bound that is not vacuous at least "
         f"{1 - DELTA:.0%}: Clopper–Pearson, one-sided, at level {LEVEL}",
     )

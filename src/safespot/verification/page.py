@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..report.page import style
 from . import text as words
 from .pictures import themed
-from .verdicts import Claim, Judgement, Outcome, Verdict
+from .verdicts import Claim, Judgment, Outcome, Verdict
 
 if TYPE_CHECKING:
     from .verifying import Verification
@@ -31,7 +31,7 @@ figure svg { max-width: 100%; height: auto; }
 
 def render(made: Verification, figures: Mapping[str, str]) -> str:
     """The page of a verification; `figures` are the SVGs by name."""
-    sections = "\n".join(_section(claim, judgement, figures) for claim, judgement in made.judged)
+    sections = "\n".join(_section(claim, judgment, figures) for claim, judgment in made.judged)
     facts = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in words.facts(made))
     return f"""<!doctype html>
 <html lang="en">
@@ -60,28 +60,28 @@ def _summary(made: Verification) -> str:
     rows = "".join(
         f'<tr><th scope="row">{link if first else ""}</th><td>{escape(verdict.statement)}</td>'
         f"<td>{_outcome(verdict)}</td></tr>"
-        for claim, judgement in made.judged
+        for claim, judgment in made.judged
         for link in [f'<a href="#{claim.name}">{escape(claim.title)}</a>']
-        for first, verdict in zip([True] + [False] * 99, judgement.verdicts, strict=False)
+        for first, verdict in zip([True] + [False] * 99, judgment.verdicts, strict=False)
     )
     return f"""<div class="wide" tabindex="0" role="region" aria-label="All verdicts"><table class="results summary">
 <thead><tr><th scope="col">claim</th><th scope="col">statement</th><th scope="col">outcome</th></tr></thead>
 <tbody>{rows}</tbody></table></div>"""
 
 
-def _section(claim: Claim, judgement: Judgement, figures: Mapping[str, str]) -> str:
+def _section(claim: Claim, judgment: Judgment, figures: Mapping[str, str]) -> str:
     verdicts = "".join(
         f"<li>{_outcome(v)} <strong>{escape(v.statement)}</strong> {escape(v.reason)}<small>Test: "
         f"{escape(v.test)}.</small></li>"
-        for v in judgement.verdicts
+        for v in judgment.verdicts
     )
     pictures = "".join(
         f'<figure><div role="img" aria-label="{escape(f.says)}">{themed(figures[f.name])}</div>'
         f"<figcaption>{escape(f.says)}</figcaption></figure>"
-        for f in judgement.figures
+        for f in judgment.figures
     )
-    notes = "".join(f"<p>{escape(note)}</p>" for note in judgement.notes)
-    tables = "".join(_table(t.title, t.rows) for t in judgement.tables)
+    notes = "".join(f"<p>{escape(note)}</p>" for note in judgment.notes)
+    tables = "".join(_table(t.title, t.rows) for t in judgment.tables)
     return f"""<section id="{claim.name}"><h2>{escape(claim.title)}</h2>
 <p>{escape(claim.says)} <em>In the paper:</em> {escape(claim.place)}.</p>
 <ul class="verdicts">{verdicts}</ul>

@@ -1,7 +1,7 @@
 """Pictures: one kind of chart for all claims, and its SVG, the same bytes every time.
 
 Charts are Vega-Lite, rendered by vl-convert: the same picture stands in the page and in the documents. In the page
-colours are the style sheet's, so that it may be dark.
+colors are the style sheet's, so that it may be dark.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from typing import Any
 
 PAPER, INK, QUIET, RULE = "#ffffff", "#1b1f24", "#59626d", "#e6e9ec"
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b0568f", "#8a6d00", "#2a9fd6", "#555555")
-REFERENCE = COLOURS[-1]  # of the one line that the others are held against
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#b0568f", "#8a6d00", "#2a9fd6", "#555555")
+REFERENCE = COLORS[-1]  # of the one line that the others are held against
 VARIABLES = {
     PAPER: "var(--paper)",
     INK: "var(--ink)",
     QUIET: "var(--quiet)",
     RULE: "var(--rule)",
-} | {colour: f"var(--g{k})" for k, colour in enumerate(COLOURS)}
+} | {color: f"var(--g{k})" for k, color in enumerate(COLORS)}
 WIDTH, HEIGHT, COLUMNS = 230, 180, 3
 SHORT = "(abs(datum.value) < 1 ? format(datum.value, '~g') : format(datum.value, '~s'))"
 POWER = "datum.value == pow(10, round(log(datum.value) / LN10))"
@@ -33,11 +33,11 @@ def lines(
     """Lines of `series` over x, in a `panel` each; `dashed` ones are references, `low` and `high` whiskers.
 
     Points are dicts with x, y, series, and where there are such: panel, low, high, dashed. Series whose names are the
-    same up to a comma share a colour. On a logarithmic axis what is not positive is not drawn. `free_y`: every panel
+    same up to a comma share a color. On a logarithmic axis what is not positive is not drawn. `free_y`: every panel
     has a scale of its own.
     """
     drawn = [
-        {"panel": "", "dashed": False, "colour": str(point["series"]).partition(",")[0], **point}
+        {"panel": "", "dashed": False, "color": str(point["series"]).partition(",")[0], **point}
         for point in points
         if point["y"] == point["y"] and (not log_y or point["y"] > 0.0)
     ]
@@ -53,7 +53,7 @@ def lines(
 def dots(points: Points, x: str, y: str) -> dict[str, Any]:
     """Points joined in their order, with whiskers both ways, in a panel each with scales of its own."""
     drawn = [
-        {"panel": "", "dashed": False, "colour": point["series"], "order": k, **point}
+        {"panel": "", "dashed": False, "color": point["series"], "order": k, **point}
         for k, point in enumerate(points)
     ]
     line = {"type": "line", "strokeWidth": 1, "opacity": 0.5}
@@ -70,17 +70,17 @@ def _chart(
     free_y: bool = False,
     free_x: bool = False,
 ) -> dict[str, Any]:
-    names = list(dict.fromkeys(point["colour"] for point in points))
+    names = list(dict.fromkeys(point["color"] for point in points))
     panels = list(dict.fromkeys(point["panel"] for point in points))
-    solid = {point["colour"] for point in points if not point["dashed"]}
-    shown = [COLOURS[k % len(COLOURS)] for k in range(len(names))]
+    solid = {point["color"] for point in points if not point["dashed"]}
+    shown = [COLORS[k % len(COLORS)] for k in range(len(names))]
     if len(names) - len(solid) == 1:
         shown = [c if name in solid else REFERENCE for name, c in zip(names, shown, strict=True)]
-    colour = {
-        "field": "colour", "type": "nominal", "title": None, "scale": {"domain": names, "range": shown},
+    color = {
+        "field": "color", "type": "nominal", "title": None, "scale": {"domain": names, "range": shown},
     }  # fmt: skip
     dash = {"condition": {"test": "datum.dashed", "value": [4, 3]}, "value": [1, 0]}
-    joined = {"x": x, "y": y, "color": colour, "strokeDash": dash, "detail": {"field": "series"}}
+    joined = {"x": x, "y": y, "color": color, "strokeDash": dash, "detail": {"field": "series"}}
     if free_x:
         joined["order"] = {"field": "order", "type": "quantitative"}
     layers: list[dict[str, Any]] = [
@@ -88,7 +88,7 @@ def _chart(
         {
             "transform": [{"filter": "!datum.dashed"}],
             "mark": {"type": "point", "filled": True, "size": 20, "opacity": 1},
-            "encoding": {"x": x, "y": y, "color": colour},
+            "encoding": {"x": x, "y": y, "color": color},
         },
     ]
     for low, high, axis, across in (("low", "high", "y", y), ("left", "right", "x", x)):
@@ -99,7 +99,7 @@ def _chart(
                 {
                     "transform": [{"filter": f"isValid(datum.{low})"}],
                     "mark": {"type": "rule", "strokeWidth": 1, "opacity": 0.7},
-                    "encoding": {**other, **ends, "color": colour},
+                    "encoding": {**other, **ends, "color": color},
                 }
             )
     chart: dict[str, Any] = {"data": {"values": list(points)}, "config": CONFIG}
@@ -155,7 +155,7 @@ def svg(chart: dict[str, Any]) -> str:
 
 
 def themed(drawn: str) -> str:
-    """The same with the colours of the page's style sheet."""
-    for colour, variable in VARIABLES.items():
-        drawn = drawn.replace(f'"{colour}"', f'"{variable}"')
+    """The same with the colors of the page's style sheet."""
+    for color, variable in VARIABLES.items():
+        drawn = drawn.replace(f'"{color}"', f'"{variable}"')
     return drawn

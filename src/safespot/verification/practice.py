@@ -8,12 +8,12 @@ from ..report.text import number
 from . import pictures
 from .inference import holm, larger, mean, share, share_at_least
 from .measurements import Measurements, Trace, grouped
-from .verdicts import DELTA, LEVEL, Claim, Figure, Judgement, Verdict, decide, table
+from .verdicts import DELTA, LEVEL, Claim, Figure, Judgment, Verdict, decide, table
 
 PAPER = "the paper's"
 
 
-def judge(evidence: Measurements) -> Judgement:
+def judge(evidence: Measurements) -> Judgment:
     """Every bonus beside the paper's, on the same seeds; the model's error against the bonus in use."""
     groups = grouped(evidence["practice"], lambda t: (variant(t), t.problem))
     variants = [v for v in dict.fromkeys(v for v, _ in groups) if v != PAPER]
@@ -51,7 +51,7 @@ def judge(evidence: Measurements) -> Judgement:
         "values optimistic",
     ]
     points.sort(key=lambda point: str(point["panel"]))
-    return Judgement(
+    return Judgment(
         tuple(verdicts),
         (table("At the end, pessimistic stance, inside units", head, rows),),
         (

@@ -38,7 +38,7 @@ def facts(made: Verification) -> list[tuple[str, str]]:
     return [
         ("made by", command),
         ("runs", f"{p['runs']:,}, {p['episodes']:,} episodes; sweeps may share runs"),
-        ("seeds", "0, 1, 2, … in every sweep; the same seed is the same luck for every learner"),
+        ("seeds", "0, 1, 2, … in every sweep; the same seed is the same noise for every learner"),
         ("learning", f"{p['seconds'] / 60:,.1f} processor minutes; from {p['began']} to {p['ended']} (UTC)"),
         ("versions", "; ".join(p["versions"])),
         ("commit", ", ".join(p["commits"]) or "not in git"),

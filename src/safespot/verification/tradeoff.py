@@ -8,15 +8,15 @@ from ..report.text import number
 from . import pictures
 from .inference import Interval, mean, ordered
 from .measurements import Measurements, Trace, grouped
-from .verdicts import LEVEL, Claim, ClaimTable, Figure, Judgement, Verdict, table, together
+from .verdicts import LEVEL, Claim, ClaimTable, Figure, Judgment, Verdict, table, together
 
 WITH = {"tradeoff": "paper's constants", "tradeoff-practice": "bonus × 0.01"}
 
 
-def judge(evidence: Measurements) -> Judgement:
+def judge(evidence: Measurements) -> Judgment:
     """Whether violation rises and regret falls from each xi to the next, seed by seed."""
     found = [_judge(evidence[sweep], constants) for sweep, constants in WITH.items()]
-    return Judgement(
+    return Judgment(
         tuple(verdict for verdicts, _, _ in found for verdict in verdicts),
         tuple(one for _, one, _ in found),
         (

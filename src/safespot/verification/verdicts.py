@@ -50,7 +50,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Judgment:
     """All that is said about a claim."""
 
     verdicts: tuple[Verdict, ...]
@@ -68,7 +68,7 @@ class Claim:
     says: str  # in plain words
     place: str  # in the paper
     sweeps: tuple[str, ...]  # the shipped sweeps whose runs it looks at
-    judge: Callable[[Measurements], Judgement] = field(repr=False)
+    judge: Callable[[Measurements], Judgment] = field(repr=False)
 
 
 def decide(*, holds: bool, fails: bool) -> Outcome:

@@ -33,7 +33,7 @@ from . import (
 )
 from .measurements import Measurements, read_measurements
 from .sizes import Size, shipped_runs
-from .verdicts import Claim, Judgement, Outcome, Verdict
+from .verdicts import Claim, Judgment, Outcome, Verdict
 
 CLAIMS: tuple[Claim, ...] = (
     coverage.CLAIM,
@@ -65,7 +65,7 @@ class Verification:
 
     store: Store
     size: Size
-    judged: tuple[tuple[Claim, Judgement], ...]
+    judged: tuple[tuple[Claim, Judgment], ...]
     sweeps: tuple[Sweep, ...]
     failed: Mapping[str, str]  # run -> why
     provenance: Mapping[str, Any]  # versions, machine, when
@@ -74,7 +74,7 @@ class Verification:
     @property
     def verdicts(self) -> list[Verdict]:
         """All of them, in order."""
-        return [verdict for _, judgement in self.judged for verdict in judgement.verdicts]
+        return [verdict for _, judgment in self.judged for verdict in judgment.verdicts]
 
     @property
     def counts(self) -> dict[str, int]:
@@ -143,12 +143,12 @@ def _longest_first(runs: Mapping[str, list[RunSpec]]) -> list[RunSpec]:
     return sorted((run for each in runs.values() for run in each), key=lambda run: -run.episodes)
 
 
-def _judge(claim: Claim, runs: Mapping[str, list[RunSpec]], evidence: Measurements) -> Judgement:
+def _judge(claim: Claim, runs: Mapping[str, list[RunSpec]], evidence: Measurements) -> Judgment:
     """What its runs say; nothing where some of them failed."""
     missing = sum(len(runs[name]) - len(evidence[name]) for name in claim.sweeps)
     if missing:
         reason = f"{missing:,} of its runs failed; the same command tries them again."
-        return Judgement((Verdict(claim.says, Outcome.OPEN, reason, "none"),))
+        return Judgment((Verdict(claim.says, Outcome.OPEN, reason, "none"),))
     return claim.judge(evidence)
 
 
@@ -207,12 +207,12 @@ def as_dict(made: Verification) -> dict[str, Any]:
                 "place": claim.place,
                 "verdicts": [
                     {"statement": v.statement, "outcome": str(v.outcome), "reason": v.reason, "test": v.test}
-                    for v in judgement.verdicts
+                    for v in judgment.verdicts
                 ],
-                "tables": [{"title": t.title, "rows": t.rows} for t in judgement.tables],
-                "figures": [f"figures/{f.name}.svg" for f in judgement.figures],
-                "notes": list(judgement.notes),
+                "tables": [{"title": t.title, "rows": t.rows} for t in judgment.tables],
+                "figures": [f"figures/{f.name}.svg" for f in judgment.figures],
+                "notes": list(judgment.notes),
             }
-            for claim, judgement in made.judged
+            for claim, judgment in made.judged
         ],
     }  # fmt: skip

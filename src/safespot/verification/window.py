@@ -10,17 +10,17 @@ from ..report.text import number
 from . import pictures
 from .inference import Interval, at_most, mean, ordered
 from .measurements import STANCES, Measurements, Trace, grouped
-from .verdicts import LEVEL, Claim, ClaimTable, Figure, Judgement, Outcome, Verdict, table, together
+from .verdicts import LEVEL, Claim, ClaimTable, Figure, Judgment, Outcome, Verdict, table, together
 
 NEAR = 0.05  # of the true episodic threshold
 COSTS = {"audit_zeta_sum": "summed radii Z", "regret": "regret", "violation": "violation"}
 
 
-def judge(evidence: Measurements) -> Judgement:
+def judge(evidence: Measurements) -> Judgment:
     """The cost of a smaller window against its bound, and the time to notice a change."""
     verdicts, costs = _stationary(evidence["window"])
     moved, times, figure = _after_a_change(evidence["drift"])
-    return Judgement((*verdicts, moved), (costs, times), (figure,))
+    return Judgment((*verdicts, moved), (costs, times), (figure,))
 
 
 def _stationary(traces: tuple[Trace, ...]) -> tuple[list[Verdict], ClaimTable]:
@@ -130,7 +130,7 @@ def _after_a_change(traces: tuple[Trace, ...]) -> tuple[Verdict, ClaimTable, Fig
         + ", ".join(f"γ = {row[0]}: {row[1]}" for row in rows)
         + (f"; not within this run for γ = {', '.join(late)}" if late else "")
         + ".",
-        test=f"Wilcoxon's signed-rank test between neighbouring γ, paired by seed; Holm at level {LEVEL} (p: "
+        test=f"Wilcoxon's signed-rank test between neighboring γ, paired by seed; Holm at level {LEVEL} (p: "
         + ", ".join(f"{x:.1e}" for x in p)
         + ")",
     )

@@ -1,17 +1,17 @@
-"""Chemotherapy: shrink a tumour while the cumulative dose stays below a tolerance that nobody knows.
+"""Chemotherapy: shrink a tumor while the cumulative dose stays below a tolerance that nobody knows.
 
-A course of treatment has 14 blocks of two days. At the start of each the doctor sees the size of the tumour
+A course of treatment has 14 blocks of two days. At the start of each the doctor sees the size of the tumor
 and the drug left in the blood, both in classes, and chooses one of five doses for the block. Which patients
-there are and how they respond is the simulator's matter (`tumour`): its trajectories, counted by
+there are and how they respond is the simulator's matter (`tumor`): its trajectories, counted by
 `dosing_table`, are the transitions of this CMDP.
 
-States. Tumour classes of width 0.05 up to the lethal 0.4, times three classes of drug (parted at 0.15 and
-0.45), tumour first: `tumour class * 3 + drug class`; the last state is **death**, from which nobody returns.
+States. Tumor classes of width 0.05 up to the lethal 0.4, times three classes of drug (parted at 0.15 and
+0.45), tumor first: `tumor class * 3 + drug class`; the last state is **death**, from which nobody returns.
 S = 25.
 
 Actions. 0, 1/4, 1/2, 3/4 or all of the full dose rate. A = 5.
 
-Reward. The patient's mean health over the block: 1 without a tumour, 0 at the lethal one; a dead patient's is
+Reward. The patient's mean health over the block: 1 without a tumor, 0 at the lethal one; a dead patient's is
 0. So the value of a policy is measured in blocks of full health.
 
 The limit, in the doctor's terms. Each block costs its dose, in full doses; summed over the course it must
@@ -48,12 +48,12 @@ from ...files import read_arrays
 from ...model.cmdp import CMDP
 from ...model.problem import Problem
 from ...model.signals import Deterministic, Drift, Gaussian, Law, Signals
-from .tumour import Body, dead
+from .tumor import Body, dead
 
 DOSES = (0.0, 0.25, 0.5, 0.75, 1.0)
-TUMOUR_EDGES = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35)
+TUMOR_EDGES = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35)
 DRUG_EDGES = (0.15, 0.45)
-DEATH = (len(TUMOUR_EDGES) + 1) * (len(DRUG_EDGES) + 1)  # the last state
+DEATH = (len(TUMOR_EDGES) + 1) * (len(DRUG_EDGES) + 1)  # the last state
 STATES = DEATH + 1
 BLOCKS = 14
 SHARE = 6 / 14  # of a full dose, tolerated in each block
@@ -111,7 +111,7 @@ def state_of(body: Body) -> int:
     if dead(body):
         return DEATH
     drugs = len(DRUG_EDGES) + 1
-    return bisect_right(TUMOUR_EDGES, body.tumour) * drugs + bisect_right(DRUG_EDGES, body.drug)
+    return bisect_right(TUMOR_EDGES, body.tumor) * drugs + bisect_right(DRUG_EDGES, body.drug)
 
 
 def death_risk(cmdp: CMDP, policy: ArrayLike) -> float:

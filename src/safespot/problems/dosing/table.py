@@ -25,7 +25,7 @@ import numpy as np
 from ...arrays import Float, Policy
 from ...files import write_arrays
 from . import BLOCKS, DEATH, DOSES, STATES, TABLE, CourseTable, state_of
-from .tumour import admit, treat
+from .tumor import admit, treat
 
 PATIENTS, SEED = 200_000, 0
 STAYS = 0.75  # how often a dose is the one before

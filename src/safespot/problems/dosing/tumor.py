@@ -1,22 +1,22 @@
-"""A tumour under chemotherapy: the published equations, patients who differ, treatment in blocks of two days.
+"""A tumor under chemotherapy: the published equations, patients who differ, treatment in blocks of two days.
 
-The model of tumour, immune and normal cells and a drug by de Pillis and Radunskaya (2001), in the form that
+The model of tumor, immune and normal cells and a drug by de Pillis and Radunskaya (2001), in the form that
 Ahn and Park (2011) and Padmanabhan, Meskin and Haddad (2017) use for scheduling chemotherapy. Populations are
 scaled to their carrying capacities, time is in days, u in [0,1] is the dose rate, and k(B) = 1 - exp(-B) is
 how much of what the drug can do it does at a concentration B:
 
     N' = r2 N (1 - b2 N) - c4 T N - a3 k(B) N              normal cells
-    T' = r1 T (1 - b1 T) - c2 I T - c3 T N - a2 k(B) T     tumour cells
+    T' = r1 T (1 - b1 T) - c2 I T - c3 T N - a2 k(B) T     tumor cells
     I' = s + w I T / (v + T) - c1 I T - d1 I - a1 k(B) I   immune cells
     B' = -d2 B + u                                         drug in the blood
 
 A course of treatment is `admit` and then `treat`, block after block, until it ends or the patient is `dead`.
 Everything random comes from the generator that is handed in, as uniform numbers only.
 
-**Death.** A patient is dead once the tumour fills four tenths of its carrying capacity. Left alone, the
+**Death.** A patient is dead once the tumor fills four tenths of its carrying capacity. Left alone, the
 patient of the published constants gets there on day 23, on the way to an equilibrium at 0.56; normal cells
 are then down to 0.6 of their capacity, when optimal-control studies of such models keep them above 0.75.
-The level bounds the tumour alone, since normal cells follow it (near 1 - T).
+The level bounds the tumor alone, since normal cells follow it (near 1 - T).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ...kernels.jit import inlined, kernel
 
 DAYS = 2.0  # in a block
 STEPS = 64  # of the integrator in a block; its error over a block is then below 1e-8
-LETHAL = 0.4  # the tumour that kills
+LETHAL = 0.4  # the tumor that kills
 CONSTANTS_VARY = 0.1  # from patient to patient, as a share of the published constants
 START_VARIES = 0.3  # from patient to patient, as a share of the published start
 NOISE = 0.1  # from block to block, as a share of each population of cells
@@ -39,28 +39,28 @@ class Patient(NamedTuple):
     """The constants of one patient; by default the published ones."""
 
     a1: float = 0.2  # the drug kills immune cells,
-    a2: float = 0.3  # tumour cells
+    a2: float = 0.3  # tumor cells
     a3: float = 0.1  # and normal cells
-    b1: float = 1.0  # one over the carrying capacity of tumour cells
+    b1: float = 1.0  # one over the carrying capacity of tumor cells
     b2: float = 1.0  # and of normal cells
-    c1: float = 1.0  # the tumour kills immune cells
-    c2: float = 0.5  # immune cells kill the tumour
-    c3: float = 1.0  # normal cells compete with the tumour
-    c4: float = 1.0  # the tumour competes with normal cells
+    c1: float = 1.0  # the tumor kills immune cells
+    c2: float = 0.5  # immune cells kill the tumor
+    c3: float = 1.0  # normal cells compete with the tumor
+    c4: float = 1.0  # the tumor competes with normal cells
     d1: float = 0.2  # immune cells die
     d2: float = 1.0  # the drug decays
-    r1: float = 1.5  # the tumour grows
+    r1: float = 1.5  # the tumor grows
     r2: float = 1.0  # normal cells grow
     s: float = 0.33  # immune cells are made
-    w: float = 0.01  # and the tumour calls for more
-    v: float = 0.3  # the tumour at which half of that call is heard
+    w: float = 0.01  # and the tumor calls for more
+    v: float = 0.3  # the tumor at which half of that call is heard
 
 
 class Body(NamedTuple):
     """What changes under treatment; by default the published start."""
 
     normal: float = 0.9
-    tumour: float = 0.2
+    tumor: float = 0.2
     immune: float = 0.005
     drug: float = 0.0
 
@@ -68,8 +68,8 @@ class Body(NamedTuple):
 def admit(rng: np.random.Generator) -> tuple[Patient, Body]:
     """A new patient: every constant and every population of cells varied on its own, no drug yet."""
     constants = _varied(Patient(), CONSTANTS_VARY, rng)
-    normal, tumour, immune = _varied(Body()[:3], START_VARIES, rng)
-    return Patient(*constants), Body(normal, tumour, immune)
+    normal, tumor, immune = _varied(Body()[:3], START_VARIES, rng)
+    return Patient(*constants), Body(normal, tumor, immune)
 
 
 def treat(
@@ -77,17 +77,17 @@ def treat(
 ) -> tuple[Body, float]:
     """One block at a dose rate in [0,1]: the body after it, and the mean health during it.
 
-    Health is 1 without a tumour and falls linearly to 0 at the lethal one. After the block every
+    Health is 1 without a tumor and falls linearly to 0 at the lethal one. After the block every
     population of cells is off by what the equations do not know.
     """
     after, health = flow(patient, body, float(dose))
-    normal, tumour, immune = _varied(after[:3], NOISE, rng)
-    return Body(normal, tumour, immune, after.drug), health
+    normal, tumor, immune = _varied(after[:3], NOISE, rng)
+    return Body(normal, tumor, immune, after.drug), health
 
 
 def dead(body: Body) -> bool:
-    """Whether the tumour has killed."""
-    return body.tumour >= LETHAL
+    """Whether the tumor has killed."""
+    return body.tumor >= LETHAL
 
 
 def _varied(values: tuple[float, ...], share: float, rng: np.random.Generator) -> tuple[float, ...]:
@@ -132,7 +132,7 @@ def moved(body: Body, rate: Body, days: float) -> Body:
     """The body after so many days at a constant rate."""
     return Body(
         body.normal + days * rate.normal,
-        body.tumour + days * rate.tumour,
+        body.tumor + days * rate.tumor,
         body.immune + days * rate.immune,
         body.drug + days * rate.drug,
     )
@@ -140,5 +140,5 @@ def moved(body: Body, rate: Body, days: float) -> Body:
 
 @inlined
 def healthiness(body: Body) -> float:
-    """1 without a tumour, 0 at the lethal one and beyond."""
-    return max(0.0, 1.0 - body.tumour / LETHAL)
+    """1 without a tumor, 0 at the lethal one and beyond."""
+    return max(0.0, 1.0 - body.tumor / LETHAL)
