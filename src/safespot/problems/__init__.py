@@ -13,6 +13,7 @@ from ..model.problem import Problem
 # A hyphen in a name is an underscore in its module's.
 _NAMES = (
     "bandit",
+    "deep-sea",
     "dosing",
     "factored",
     "frozen-lake",
@@ -20,9 +21,11 @@ _NAMES = (
     "icu-sepsis",
     "inventory",
     "machine",
+    "maze",
     "media",
     "queue",
     "random",
+    "river-swim",
     "taxi",
     "triage",
 )
