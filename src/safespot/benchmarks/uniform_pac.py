@@ -25,7 +25,7 @@ from safespot.kernels.jit import kernel
 from safespot.model.cmdp import Model
 from safespot.model.dynamic_programming import forward_values
 from safespot.model.simulation import Laws, Noise, as_laws, draw_noise, play_kernel, streams
-from safespot.spot.step import Rows, SpotState, sweep_steps
+from safespot.spot.step import SpotState, sweep_steps
 from safespot.spot.updates import dual_step
 from safespot.spot.visits import Statistics, add_visit, empty_statistics
 from safespot.training.metrics import Tracker, empty_tracker, track
@@ -111,13 +111,11 @@ def block(
     H, S, _ = state.pi.shape
     states, pairs = np.zeros(H + 1, np.int64), np.zeros(H, np.int64)
     rewards, constraints, thresholds = np.zeros(H), np.zeros((H, 1)), np.zeros((H, 1))
-    w, size = state.scratch, state.pi.size
-    # `rows_of` is for kernels that count no references.
-    rows = Rows(state.logits.reshape(size), state.pi.reshape(size))
+    w = state.scratch
     for n in range(episodes):
         t = state.finished[0] + 1
         forward_values(
-            model, rows.pi,
+            model, state.flat_pi,
             tracker.now, tracker.after, tracker.mass, tracker.visits, tracker.values,
         )  # fmt: skip
         track(tracker, float(t), optimum)
@@ -128,7 +126,7 @@ def block(
             model, model.alpha, laws, noise, n, state.pi,
             states, pairs, rewards, constraints, thresholds,
         )  # fmt: skip
-        sweep_steps(study.eta, study.start, state, rows, seen.successors)
+        sweep_steps(study.eta, study.start, state, seen.successors)
         w.values[0] = H - w.G[1, study.start]
         dual_step(state.lam, tracker.limits, w.values, study.step, np.inf)
         for h in range(H):

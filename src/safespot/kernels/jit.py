@@ -102,6 +102,16 @@ def _natural(i: Any) -> Any:
     return assume_nonnegative if numba.config.BOUNDSCHECK else lambda i: _assumed(i)
 
 
+def overload_inlined(function: Callable) -> Callable[[F], F]:
+    """Numba's `overload` for a function whose implementation becomes part of the kernels that call it."""
+    made: Any = overload(
+        function,
+        strict=False,
+        jit_options={"nogil": True, "error_model": "numpy", "forceinline": True, "_nrt": False},
+    )
+    return made  # type: ignore[no-any-return]
+
+
 def _compiled(function: F, **options: Any) -> F:
     if numba.config.DISABLE_JIT:
         return function

@@ -43,6 +43,7 @@ from ..spot.window import (
     ring_has_room,
 )
 from ..units import spread_thresholds
+from .compiled_step import observe_episode
 from .options import LARGEST, DualOptions, Options
 
 FIRST_EPOCH = 1024  # episodes of the first epoch when T is unknown
@@ -134,9 +135,12 @@ class Learner(ABC):
         chosen = int(np.searchsorted(np.cumsum(row), rng.random(), side="right"))
         return min(chosen, int(np.flatnonzero(row)[-1]))
 
-    @abstractmethod
     def observe(self, episode: Episode) -> None:
         """Learn from the episode that was played; an invalid one changes nothing."""
+        inside = self.interface.inside(episode)
+        self.make_room()
+        observe_episode(self.rates, self.state, self.statistics, self.window, inside)
+        self.settle()
 
     # What training does between chunks of compiled episodes
 

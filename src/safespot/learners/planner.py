@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import SUM_TOLERANCE, Episode, Float, InsideEpisode, Int, Policy, as_policy
+from ..arrays import SUM_TOLERANCE, Float, InsideEpisode, Int, Policy, as_policy
 from ..errors import InvalidModel, InvalidOption
-from ..kernels.jit import inlined, kernel
 from ..spot.optimism import Radii, threshold_bounds
 from ..spot.visits import Statistics, add_visit
 from ..spot.window import Window, add_to_window
+from .compiled_step import DUE, STAYED, step_for
 from .learner import Learner, epoch_at
 from .options import REPLAN, BaselineOptions
 from .plausible_models import (
@@ -55,7 +55,6 @@ class PlannerState(NamedTuple):
     finished: Int  # [1]: episodes
     planned: Int  # [H, S*A]: the visits at the last plan
     due: Int  # [1]: whether a plan is due
-    logits: Float  # [H, S, A], where a plan begins with those of the last one; else empty
 
 
 class Planner(Learner):
@@ -77,7 +76,6 @@ class Planner(Learner):
             finished=np.zeros(1, np.int64),
             planned=np.zeros((f.H, f.S * f.A), np.int64),
             due=np.zeros(1, np.int64),
-            logits=np.zeros((0, 0, 0)),
         )
         limits = self._known_limits()
         if limits is not None:
@@ -106,13 +104,6 @@ class Planner(Learner):
         except InvalidModel as problem:
             raise InvalidOption(f"{name}: {problem}") from None
 
-    def observe(self, episode: Episode) -> None:
-        """Learn from the episode that was played; an invalid one changes nothing."""
-        inside = self.interface.inside(episode)
-        self.make_room()
-        count_episode(self.rates, self.state, self.statistics, self.window, inside)
-        self.settle()
-
     def settle(self) -> None:
         """Begin the next epoch where one has just ended, and make the plan that is due."""
         if self.options.episodes is None and self.episode > self.epoch.last:
@@ -137,17 +128,16 @@ class Planner(Learner):
         self.epoch = now
 
     def _carried(self) -> tuple[str, ...]:
-        return "pi", "lam", "finished", "planned", "logits"
+        return "pi", "lam", "finished", "planned", "due"
 
     def _plausible(self, carried: dict[str, NDArray]) -> bool:
-        pi, planned, logits = carried["pi"], carried["planned"], carried["logits"]
+        pi, planned = carried["pi"], carried["planned"]
         return bool(
             (pi >= 0.0).all()
             and (np.abs(pi.sum(axis=2) - 1.0) <= SUM_TOLERANCE).all()
             and (pi[~self.interface.mask] == 0.0).all()
             and ((planned >= 0) & (planned <= self.statistics.n)).all()
-            and not np.isnan(logits).any()
-            and not (logits > 0.0).any()
+            and carried["due"][0] in (0, 1)
         )
 
 
@@ -198,14 +188,14 @@ def start_variation(learner: Planner) -> float:
     return float(empirical_variation(learner.rates.radii, n, counted)[0])
 
 
-@inlined
+@step_for(PlannerRates)
 def count_step(
     rates: PlannerRates,
     state: PlannerState,
     statistics: Statistics,
     window: Window,
     episode: InsideEpisode,
-) -> bool:
+) -> int:
     """The episode that was played joins the data; whether a plan is due."""
     statistics.starts[episode.states[0]] += 1
     for h in range(episode.pairs.shape[0]):
@@ -220,16 +210,4 @@ def count_step(
     if rates.learned:
         add_to_window(window, episode.pairs, episode.thresholds)
         threshold_bounds(rates.radii, window, state.lower, state.upper)
-    return bool(state.due[0] > 0)
-
-
-@kernel
-def count_episode(
-    rates: PlannerRates,
-    state: PlannerState,
-    statistics: Statistics,
-    window: Window,
-    episode: InsideEpisode,
-) -> None:
-    """`count_step` for one observed episode."""
-    count_step(rates, state, statistics, window, episode)
+    return DUE if state.due[0] > 0 else STAYED

@@ -27,20 +27,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..arrays import Float, Int
+from ..arrays import Bool, Float, InsideEpisode, Int, Policy
 from ..errors import InvalidOption
-from ..kernels.jit import kernel
-from ..spot.optimism import refresh_all, transition_radius
+from ..kernels.jit import inlined, kernel
+from ..spot.optimism import Radii, refresh_pair, threshold_bounds, transition_radius
 from ..spot.planning import evaluate_states, start_gap
 from ..spot.updates import softmax, workspace
-from ..spot.visits import Successors
-from .learner import epoch_at
+from ..spot.visits import Statistics, add_visit
+from ..spot.window import Window, add_to_window
+from .compiled_step import MOVED, step_for
+from .learner import Epoch
 from .options import SpotOptions
-from .planner import Planner
+from .primal_dual import PrimalDual
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,104 +61,193 @@ class RegularizedOptions(SpotOptions):
         self._set_step("regularization")
 
 
-class RegularizedPrimalDual(Planner):
+class RegularizedRates(NamedTuple):
+    """What the steps of one epoch compute with."""
+
+    radii: Radii
+    eta: float  # the step of the policy
+    step: float  # the step of the multipliers
+    tau: float  # the regularization
+    unit: float  # in which entropy is collected, ln A
+    xi: float  # the stance
+    rho: float  # the bound of the multipliers
+    start: int  # -1: the start distribution is learned (D5)
+    learned: bool  # whether the thresholds are learned
+
+
+class RegularizedScratch(NamedTuple):
+    """Buffers that a step works in. The entropy is the last of 2 + m components."""
+
+    G: Float  # [2+m, S]
+    D: Float  # [2+m, S*A]
+    Q: Float  # [H*S*A]
+    softmax: Float  # [H*S*A + 3]
+    gap: Float  # [2+m]
+    prices: Float  # [1+m]: the multipliers, and what a unit of entropy is worth
+
+
+class RegularizedState(NamedTuple):
+    """What a step changes, beside the statistics and the window."""
+
+    logits: Float  # [H, S, A], at most 0
+    pi: Policy  # [H, S, A]: the softmax of the logits
+    flat_logits: Float  # [H*S*A]: the same memory
+    flat_pi: Float  # [H*S*A]
+    lam: Float  # [m]
+    lower: Float  # [m]: threshold bounds from the finished episodes, derived from the window
+    upper: Float  # [m]
+    finished: Int  # [1]: episodes
+    mask: Bool  # [H, S*A]
+    all_deficits: Float  # [2+m, H, S*A]: 1 - v_bar, derived; of the entropy the bonus alone
+    deficit: Float  # [1+m, H, S*A]: all but the last of these, the same memory
+    weight: Float  # [H, S*A]: 1 / n, derived from the statistics
+    max_deficit: Float  # [H, S]: as `refresh_pair` leaves it
+    scratch: RegularizedScratch
+
+
+class RegularizedPrimalDual(PrimalDual):
     """Primal-dual steps on a Lagrangian with entropy and a quadratic in the multipliers."""
 
     name = "regularized-primal-dual"
     options_type = RegularizedOptions
     options: RegularizedOptions
+    state: RegularizedState
+    rates: RegularizedRates
 
-    def _derive(self) -> None:
-        f, o = self.interface, self.options
-        self.rho, self.bernstein = self._rho(o), o.bonus == "bernstein"
-        T = epoch_at(self.episode, o.episodes).length
-        paper = T ** (-5.0 / 7.0) / (f.H**2 * (1.0 + f.m * self.rho))
-        self.tau = T ** (-1.0 / 7.0) if o.regularization is None else o.regularization
-        self.eta = paper if o.policy_step is None else o.policy_step
-        self.step = paper if o.dual_step is None else o.dual_step
-        if max(self.eta, self.step) * self.tau >= 1.0:
-            raise InvalidOption("regularization times a step must be below 1: take smaller steps.")
-        if self.state.logits.size == 0:
-            self.state = self.state._replace(**self.begin_epoch())
-        super()._derive()
-
-    def begin_epoch(self) -> dict[str, NDArray]:
-        """The uniform policy and multipliers of 0."""
-        mask = self.interface.mask
-        return {
-            "pi": np.array(self.first_policy()),
-            "lam": np.zeros(self.interface.m),
-            "logits": np.where(mask, 0.0, -np.inf),
-        }
-
-    def plan(self) -> dict[str, NDArray]:
-        """One step of the policy and one of the multipliers."""
-        f, radii, statistics, state = self.interface, self.rates.radii, self.statistics, self.state
-        t = self.episode - 1
-        deficit, weight = self._model()
-        unit = math.log(max(f.A, 2))
-        prices = np.r_[state.lam, self.tau * unit]
-        Q, G = evaluate_regularized(statistics.successors, deficit, weight, state.pi, prices, unit)
-        logits = (1.0 - self.eta * self.tau) * state.logits + self.eta * Q.reshape(f.H, f.S, f.A)
-        pi, work = np.zeros((f.H, f.S, f.A)), workspace(f.H * f.S, f.A)
-        softmax(logits.reshape(-1), pi.reshape(-1), f.A, 0, f.H * f.S, work)
-        phi_0 = radii.bonus_scale * transition_radius(radii, float(t))
-        gap = start_gaps(G, -1 if f.start is None else f.start, statistics.starts, t, phi_0)
-        shortfall = self.limits - (f.H - gap[1:-1])
-        lam = (1.0 - self.step * self.tau) * state.lam + self.step * shortfall
-        return {"pi": pi, "lam": lam.clip(0.0, self.rho), "logits": logits}
-
-    def _model(self) -> tuple[Float, Float]:
-        """`deficit` = 1 - v_bar ``[2+m, H, S*A]``, of the entropy last, and `weight` = 1 / n, as planning reads them.
-
-        The entropy is collected in units of ln A; what follows a pair is at most H - h of them, so that its `deficit`
-        is the bonus alone.
-        """
-        f, statistics = self.interface, self.statistics
-        shape = statistics.n.shape
-        deficit, weight, max_deficit = (
-            np.zeros((1 + f.m, *shape)),
-            np.zeros(shape),
-            np.zeros((f.H, f.S)),
+    def _empty_state(self) -> RegularizedState:
+        f = self.interface
+        pairs, components = f.S * f.A, 2 + f.m
+        logits, pi = np.where(f.mask, 0.0, -np.inf), np.zeros((f.H, f.S, f.A))
+        deficits = np.zeros((components, f.H, pairs))
+        return RegularizedState(
+            logits=logits,
+            pi=pi,
+            flat_logits=logits.reshape(-1),
+            flat_pi=pi.reshape(-1),
+            lam=np.zeros(f.m),
+            lower=np.zeros(f.m),
+            upper=np.full(f.m, float(f.H)),
+            finished=np.zeros(1, np.int64),
+            mask=np.array(f.mask.reshape(f.H, pairs), order="C"),
+            all_deficits=deficits,
+            deficit=deficits[:-1],
+            weight=np.zeros((f.H, pairs)),
+            max_deficit=np.zeros((f.H, f.S)),
+            scratch=RegularizedScratch(
+                G=np.zeros((components, f.S)),
+                D=np.zeros((components, pairs)),
+                Q=np.zeros(f.H * pairs),
+                softmax=workspace(f.H * f.S, f.A),
+                gap=np.zeros(components),
+                prices=np.zeros(1 + f.m),
+            ),
         )
-        mask = np.array(f.mask.reshape(shape))
-        refresh_all(self.rates.radii, statistics, mask, deficit, weight, max_deficit)
-        v_hat = statistics.sums[0] / np.maximum(statistics.n, 1)
-        return np.concatenate([deficit, (deficit[0] + v_hat - 1.0)[None]]), weight
 
-    def _plausible(self, carried: dict[str, NDArray]) -> bool:
-        same = (carried["logits"] == -np.inf) == ~self.interface.mask
-        return bool(same.all()) and super()._plausible(carried)
+    def _make_rates(self, now: Epoch) -> RegularizedRates:
+        f, o, T = self.interface, self.options, now.length
+        paper = T ** (-5.0 / 7.0) / (f.H**2 * (1.0 + f.m * self.rho))
+        tau = T ** (-1.0 / 7.0) if o.regularization is None else o.regularization
+        eta = paper if o.policy_step is None else o.policy_step
+        step = paper if o.dual_step is None else o.dual_step
+        if max(eta, step) * tau >= 1.0:
+            raise InvalidOption("regularization times a step must be below 1: take smaller steps.")
+        return RegularizedRates(
+            radii=self._radii(now, bernstein=o.bonus == "bernstein"),
+            eta=float(eta),
+            step=float(step),
+            tau=float(tau),
+            unit=math.log(max(f.A, 2)),
+            xi=o.xi,
+            rho=self.rho,
+            start=-1 if f.start is None else f.start,
+            learned=o.thresholds is None,
+        )
+
+    def _derive_model(self) -> None:
+        super()._derive_model()
+        v_hat = self.statistics.sums[0] / np.maximum(self.statistics.n, 1)
+        self.state.all_deficits[-1] = self.state.deficit[0] + v_hat - 1.0
+
+    def _begin_epoch(self) -> None:
+        """The first policy of a new epoch has one step behind it, as every other one has."""
+        super()._begin_epoch()
+        improve_once(self.rates, self.state, self.statistics)
 
 
-@kernel
-def evaluate_regularized(
-    successors: Successors, deficit: Float, weight: Float, pi: Float, prices: Float, unit: float
-) -> tuple[Float, Float]:
-    """Truncated evaluation with the entropy as the last component: ``Q`` ``[H, S*A]``, at most 0, and gaps ``[2+m,
-    S]``.
+@step_for(RegularizedRates)
+def regularized_step(
+    rates: RegularizedRates,
+    state: RegularizedState,
+    statistics: Statistics,
+    window: Window,
+    episode: InsideEpisode,
+) -> int:
+    """The episode joins the data; then one step of the policy and one of the multipliers."""
+    statistics.starts[episode.states[0]] += 1
+    entropy = state.all_deficits.shape[0] - 1
+    for h in range(episode.pairs.shape[0]):
+        s, pair = episode.states[h], episode.pairs[h]
+        reward, constraints = episode.rewards[h], episode.constraints[h]
+        add_visit(statistics, h, s, pair, episode.states[h + 1], reward, constraints)
+        refresh_pair(
+            rates.radii, statistics, state.mask, h, s, pair,
+            state.deficit, state.weight, state.max_deficit,
+        )  # fmt: skip
+        # The entropy is collected in units of ln A; what follows a pair is at most H - h of them.
+        v_hat = statistics.sums[0, h, pair] / statistics.n[h, pair]
+        state.all_deficits[entropy, h, pair] = state.deficit[0, h, pair] + v_hat - 1.0
+    state.finished[0] += 1
+    if rates.learned:
+        add_to_window(window, episode.pairs, episode.thresholds)
+        threshold_bounds(rates.radii, window, state.lower, state.upper)
+    improve(rates, state, statistics)
+    return MOVED
 
-    As in `planning`, what is carried is the gap to the cap. The entropy of step h itself, ``unit - entropy`` below
+
+@inlined
+def improve(rates: RegularizedRates, state: RegularizedState, statistics: Statistics) -> None:
+    """One step of the policy and one of the multipliers, with the data as they are.
+
+    As in `spot.planning`, what is carried is the gap to the cap. The entropy of step h itself, ``unit - entropy`` below
     its cap of one unit, joins the gap of the state and not that of its actions: ``-ln pi`` acts through the logits.
     """
-    H, S, A = pi.shape
-    components = deficit.shape[0]
-    G, D, Q = np.zeros((components, S)), np.zeros((components, S * A)), np.zeros((H, S * A))
+    H, S, A = state.pi.shape
+    m, w, pairs = state.lam.shape[0], state.scratch, S * A
+    for i in range(m):
+        w.prices[i] = state.lam[i]
+    w.prices[m] = rates.tau * rates.unit
     for h in range(H - 1, -1, -1):
-        policy = pi[h].reshape(S * A)
-        evaluate_states(successors, deficit, weight, policy, prices, A, h, 0, S, G, D, Q[h], G)
+        evaluate_states(
+            statistics.successors, state.all_deficits, state.weight, state.flat_pi[h * pairs :], w.prices,
+            A, h, 0, S, w.G, w.D, w.Q[h * pairs :], w.G,
+        )  # fmt: skip
         for s in range(S):
-            entropy = 0.0
-            for a in range(A):
-                if pi[h, s, a] > 0.0:
-                    entropy -= pi[h, s, a] * math.log(pi[h, s, a])
-            G[components - 1, s] += 1.0 - entropy / unit
-    return Q, G
+            w.G[1 + m, s] += 1.0 - row_entropy(state.pi[h, s]) / rates.unit
+    for k in range(state.flat_logits.shape[0]):
+        kept = (1.0 - rates.eta * rates.tau) * state.flat_logits[k]
+        state.flat_logits[k] = kept + rates.eta * w.Q[k]
+    softmax(state.flat_logits, state.flat_pi, A, 0, H * S, w.softmax)
+    finished = state.finished[0]
+    phi_0 = rates.radii.bonus_scale * transition_radius(rates.radii, float(finished))
+    start_gap(w.G, rates.start, statistics.starts, finished, phi_0, w.gap)
+    for i in range(m):
+        alpha = rates.xi * state.lower[i] + (1.0 - rates.xi) * state.upper[i]
+        moved = (1.0 - rates.step * rates.tau) * state.lam[i]
+        moved += rates.step * (alpha - (H - w.gap[1 + i]))
+        state.lam[i] = min(max(moved, 0.0), rates.rho)
+
+
+@inlined
+def row_entropy(row: Float) -> float:
+    """``-sum_a pi(a) ln pi(a)``."""
+    entropy = 0.0
+    for a in range(row.shape[0]):
+        if row[a] > 0.0:
+            entropy -= row[a] * math.log(row[a])
+    return entropy
 
 
 @kernel
-def start_gaps(G: Float, start: int, starts: Int, finished: int, phi_0: float) -> Float:
-    """`start_gap` of every component."""
-    gap = np.zeros(G.shape[0])
-    start_gap(G, start, starts, finished, phi_0, gap)
-    return gap
+def improve_once(rates: RegularizedRates, state: RegularizedState, statistics: Statistics) -> None:
+    """`improve` between two episodes."""
+    improve(rates, state, statistics)

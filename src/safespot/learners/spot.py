@@ -1,28 +1,28 @@
 """SPOT, stochastic pessimistic-optimistic thresholding: Algorithm 2 of the paper.
 
-A primal-dual learner for a CMDP whose limits are seen only through noise. `step.spot_step` is the algorithm, line by
-line; `Spot` is the object around it: what goes in and comes out, epochs, and files.
+A primal-dual learner for a CMDP whose limits are seen only through noise. `spot.step.spot_step` is the algorithm, line
+by line; `Spot` is the object around it: what goes in and comes out, epochs, and files.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import Episode
-from ..spot.optimism import refresh_all, threshold_bounds
-from ..spot.step import Scratch, SpotRates, SpotState, spot_episode
-from ..spot.updates import softmax, workspace
-from .learner import Learner, epoch_at
+from ..arrays import InsideEpisode
+from ..spot.step import Scratch, SpotRates, SpotState, spot_step
+from ..spot.updates import workspace
+from ..spot.visits import Statistics
+from ..spot.window import Window
+from .compiled_step import MOVED, STAYED, step_for
+from .learner import Epoch
 from .options import SpotOptions
+from .primal_dual import PrimalDual
 
 
-class Spot(Learner):
-    """The learner. Its first arguments are ``problem.interface``, its options those of `SpotOptions`.
+class Spot(PrimalDual):
+    """The paper's learner: mirror ascent on the policy, projected steps of the multipliers, learned limits.
 
     `policy` is what to play in the coming episode; `observe` takes what was seen in it. Everything that goes in or
     comes out is in the user's senses and units; `rho` has none.
@@ -34,74 +34,20 @@ class Spot(Learner):
     state: SpotState
     rates: SpotRates
 
-    def __init__(
-        self,
-        states: int,
-        actions: int,
-        horizon: int,
-        constraints: int,
-        start: int | None = 0,
-        action_mask: ArrayLike | None = None,
-        senses: str | Sequence[str] = ">=",
-        ranges: Mapping[str, Any] | None = None,
-        *,
-        episodes: int | None,
-        rho: float | None = None,
-        slack: float | Sequence[float] | None = None,
-        thresholds: ArrayLike | None = None,
-        stance: str | float = "pessimistic",
-        window: float = 1.0,
-        delta: float = 0.05,
-        bonus: str = "hoeffding",
-        bonus_scale: float = 1.0,
-        estimator: str = "representative",
-        threshold_scale: float = 1.0,
-        clip_thresholds: bool = True,
-        policy_step: float | None = None,
-        dual_step: float | None = None,
-    ) -> None:
-        super().__init__(
-            states, actions, horizon, constraints, start, action_mask, senses, ranges,
-            episodes=episodes, rho=rho, slack=slack, thresholds=thresholds, stance=stance, window=window,
-            delta=delta, bonus=bonus, bonus_scale=bonus_scale, estimator=estimator,
-            threshold_scale=threshold_scale, clip_thresholds=clip_thresholds,
-            policy_step=policy_step, dual_step=dual_step,
-        )  # fmt: skip
-        self.rho = self._rho(self.options)
-        self._begin()
-
-    # What a user does
-
-    def observe(self, episode: Episode) -> None:
-        """Learn from the episode that was played; an invalid one changes nothing."""
-        inside = self.interface.inside(episode)
-        self.make_room()
-        spot_episode(self.rates, self.state, self.statistics, self.window, inside)
-        self.settle()
-
-    # What training does between chunks of compiled episodes
-
-    def settle(self) -> None:
-        """Begin the next epoch where one has just ended (anytime use)."""
-        if self.options.episodes is None and self.episode > self.epoch.last:
-            self._begin_epoch()
-
-    # Beginnings
-
-    def _begin(self) -> None:
+    def _empty_state(self) -> SpotState:
         f = self.interface
         pairs = f.S * f.A
-        mask = np.array(
-            f.mask.reshape(f.H, pairs), order="C"
-        )  # a copy: one type, whatever the mask
-        self.state = SpotState(
-            logits=np.where(f.mask, 0.0, -np.inf),
-            pi=np.zeros((f.H, f.S, f.A)),
+        logits, pi = np.where(f.mask, 0.0, -np.inf), np.zeros((f.H, f.S, f.A))
+        return SpotState(
+            logits=logits,
+            pi=pi,
+            flat_logits=logits.reshape(-1),
+            flat_pi=pi.reshape(-1),
             lam=np.zeros(f.m),
             lower=np.zeros(f.m),
             upper=np.full(f.m, float(f.H)),
             finished=np.zeros(1, np.int64),
-            mask=mask,
+            mask=np.array(f.mask.reshape(f.H, pairs), order="C"),  # one type, whatever the mask
             deficit=np.zeros((1 + f.m, f.H, pairs)),
             weight=np.zeros((f.H, pairs)),
             max_deficit=np.zeros((f.H, f.S)),
@@ -116,27 +62,14 @@ class Spot(Learner):
                 values=np.zeros(f.m),
             ),
         )
-        limits = self._known_limits()
-        if limits is not None:
-            self.state.lower[:] = self.state.upper[:] = limits
-        self._derive()
 
-    def _begin_epoch(self) -> None:
-        """A new epoch starts with logits and multipliers of 0; counts and window carry over."""
-        self.state.logits[:] = np.where(self.interface.mask, 0.0, -np.inf)
-        self.state.lam[:] = 0.0
-        self._derive()
-
-    def _derive(self) -> None:
-        """All that follows from options, logits and counts."""
-        f, o, state = self.interface, self.options, self.state
-        now = epoch_at(self.episode, o.episodes)
-        length = now.length
+    def _make_rates(self, now: Epoch) -> SpotRates:
+        f, o, length = self.interface, self.options, now.length
         eta = o.policy_step
         if eta is None:
             eta = math.sqrt(2.0 * math.log(f.A) / (f.H**2 * (1.0 + f.m * self.rho) ** 2 * length))
         step = self.rho / math.sqrt(f.m * f.H**2 * length) if o.dual_step is None else o.dual_step
-        self.rates = SpotRates(
+        return SpotRates(
             radii=self._radii(now, bernstein=o.bonus == "bernstein"),
             eta=float(eta),
             step=float(step),
@@ -144,31 +77,15 @@ class Spot(Learner):
             rho=self.rho,
             start=-1 if f.start is None else f.start,
             learned=o.thresholds is None,
-        )  # fmt: skip
-        softmax(
-            state.logits.reshape(-1), state.pi.reshape(-1), f.A, 0, f.H * f.S, state.scratch.softmax
         )
-        refresh_all(
-            self.rates.radii,
-            self.statistics,
-            state.mask,
-            state.deficit,
-            state.weight,
-            state.max_deficit,
-        )
-        if self.rates.learned:
-            threshold_bounds(self.rates.radii, self.window, state.lower, state.upper)
-        self.epoch = now  # last, so that `settle` begins anew what was interrupted
 
-    # Files
 
-    def _carried(self) -> tuple[str, ...]:
-        return "logits", "lam", "finished"
-
-    def _plausible(self, carried: dict[str, NDArray]) -> bool:
-        logits = carried["logits"]
-        return bool(
-            (logits <= 0.0).all()
-            and (np.exp(logits).sum(axis=2) > 0.49).all()
-            and ((logits == -np.inf) == ~self.interface.mask).all()
-        )
+@step_for(SpotRates)
+def _step(
+    rates: SpotRates,
+    state: SpotState,
+    statistics: Statistics,
+    window: Window,
+    episode: InsideEpisode,
+) -> int:
+    return MOVED if spot_step(rates, state, statistics, window, episode) else STAYED

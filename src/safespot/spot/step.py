@@ -53,6 +53,8 @@ class SpotState(NamedTuple):
 
     logits: Float  # [H, S, A], at most 0; exp of them sums to at least one half
     pi: Policy  # [H, S, A]: the softmax of the logits
+    flat_logits: Float  # [H*S*A]: the same memory; a change of shape costs as much as a small step
+    flat_pi: Float  # [H*S*A]
     lam: Float  # [m]
     lower: Float  # [m]: threshold bounds from the finished episodes, derived from the window
     upper: Float  # [m]
@@ -66,36 +68,10 @@ class SpotState(NamedTuple):
     scratch: Scratch
 
 
-class Rows(NamedTuple):
-    """Logits and policy of a state, all steps in one row: the same memory."""
-
-    logits: Float  # [H*S*A]
-    pi: Float  # [H*S*A]
-
-
-@inlined
-def rows_of(state: SpotState) -> Rows:
-    """Taken once for many episodes: a change of shape costs as much as a step of a small one."""
-    return Rows(state.logits.reshape(state.logits.size), state.pi.reshape(state.pi.size))
-
-
-@no_refcount
-def spot_episode(
-    rates: SpotRates,
-    state: SpotState,
-    statistics: Statistics,
-    window: Window,
-    episode: InsideEpisode,
-) -> bool:
-    """`spot_step` for an episode that comes alone."""
-    return spot_step(rates, state, rows_of(state), statistics, window, episode)
-
-
 @inlined
 def spot_step(
     rates: SpotRates,
     state: SpotState,
-    rows: Rows,
     statistics: Statistics,
     window: Window,
     episode: InsideEpisode,
@@ -110,9 +86,9 @@ def spot_step(
         w.alpha[i] = rates.xi * state.lower[i] + (1.0 - rates.xi) * state.upper[i]
     # Lines 3 to 6: truncated policy evaluation of pi_t, and mirror ascent to pi_{t+1}.
     if statistics.successors.dense.shape[0] > 0:
-        moved = sweep_steps(rates.eta, rates.start, state, rows, statistics.successors)
+        moved = sweep_steps(rates.eta, rates.start, state, statistics.successors)
     else:
-        moved = sweep_states(rates.eta, state, rows, statistics)
+        moved = sweep_states(rates.eta, state, statistics)
     # Lines 7 and 8: the dual step, with V_g at the start.
     t = state.finished[0]
     phi_0 = 0.0
@@ -149,9 +125,7 @@ def spot_step(
 
 
 @inlined
-def sweep_steps(
-    eta: float, start: int, state: SpotState, rows: Rows, successors: Successors
-) -> bool:
+def sweep_steps(eta: float, start: int, state: SpotState, successors: Successors) -> bool:
     """Lines 3 to 6 for a small problem, all states of a step at once; returns whether the policy has moved.
 
     At the first step only a known `start` can be met; elsewhere Q stays at 0 there. Mirror ascent runs over all steps
@@ -164,7 +138,7 @@ def sweep_steps(
         h = assume_nonnegative(h)
         begin, end = (start, start + 1) if h == 0 and start >= 0 else (0, S)
         policy, Q = (
-            rows.pi[assume_nonnegative(h * pairs) :],
+            state.flat_pi[assume_nonnegative(h * pairs) :],
             w.Q[assume_nonnegative(h * pairs + begin * A) :],
         )
         if evaluate_states(
@@ -174,12 +148,12 @@ def sweep_steps(
             first, last = h, max(last, h + 1)
     if first < last:
         Q = w.Q[assume_nonnegative(first * pairs) :]
-        mirror_ascent(rows.logits, rows.pi, Q, eta, A, first * S, last * S, w.softmax)
+        mirror_ascent(state.flat_logits, state.flat_pi, Q, eta, A, first * S, last * S, w.softmax)
     return bool(first < last)
 
 
 @inlined
-def sweep_states(eta: float, state: SpotState, rows: Rows, statistics: Statistics) -> bool:
+def sweep_states(eta: float, state: SpotState, statistics: Statistics) -> bool:
     """Lines 3 to 6 for a large problem, a few neighboring states at once, so that they stay in the cache.
 
     Only states that were met at a step can be below their cap, and of these only the ones whose `max_deficit` and the
@@ -188,7 +162,7 @@ def sweep_states(eta: float, state: SpotState, rows: Rows, statistics: Statistic
     H, S, A = state.pi.shape
     most_states = max(1, BLOCK // A)
     w = state.scratch
-    logits, pi = rows.logits.reshape(H, S * A), rows.pi.reshape(H, S * A)
+    logits, pi = state.flat_logits.reshape(H, S * A), state.flat_pi.reshape(H, S * A)
     moved, most = False, 0.0
     forget(w.G, statistics.met[0], statistics.how_many[0])  # left from the last episode
     for h in range(H - 1, -1, -1):

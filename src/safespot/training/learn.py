@@ -6,7 +6,7 @@
         learner's step         -> the next policy
 
 It calls the kernels that `play` and the learner's `observe` call, with the same random numbers, so it gives the same
-bits as a loop of these two written by hand. Between chunks (`loops`) there is time for progress, Ctrl-C and
+bits as a loop of these two written by hand. Between chunks (`loop`) there is time for progress, Ctrl-C and
 recording, and for the plans of learners that make them.
 """
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from ..arrays import as_count, frozen
 from ..errors import InvalidEpisode, InvalidFile, InvalidOption
 from ..learners.learner import Learner
-from ..learners.spot import Spot
 from ..model.problem import Problem
 from ..model.simulation import (
     as_laws,
@@ -37,13 +36,13 @@ from .lemma_audit import (
     COLUMNS,
     Audit,
     Yardstick,
-    audit_chunk,
     derive_audit,
     make_audit,
     make_yardstick,
 )
-from .loops import Played, Truth, count_chunk, learn_chunk
+from .loop import Learning, Played, Playing, Truth, Watching, play_chunk
 from .metrics import ACCUMULATED, RECORDED, Optima, empty_record, empty_tracker, grid
+from .observers import Nobody
 from .run import Run
 
 CHUNK_SECONDS = 0.1  # how long a chunk of compiled episodes takes, about
@@ -149,7 +148,7 @@ class Training:
         self.optima = Optima(problem) if optima is None else optima
         offsets = np.r_[units.reward.offset, units.constraints.offset]
         scales = np.r_[units.reward.scale, units.constraints.scale]
-        self.truth = Truth(
+        truth = Truth(
             model=cmdp.model,
             target=problem.target,
             laws=as_laws(problem.signals),
@@ -157,7 +156,7 @@ class Training:
             scales=scales,
             scaled=bool(offsets.any() or (scales != 1.0).any()),
         )
-        self.played = Played(
+        played = Played(
             states=np.zeros(H + 1, np.int64),
             pairs=np.zeros(H, np.int64),
             rewards=np.zeros(H),
@@ -174,10 +173,14 @@ class Training:
         self.most = max(1, NOISE_NUMBERS // (1 + H * (3 + 2 * m)))
         self.size = min(16, self.most)
         episodes = min(self.most, total)
-        self.noise = empty_noise(problem, episodes)
-        # Of each episode of a chunk: how far the drift is, and the optimum. Without a drift they stay.
-        self.progress = np.zeros(episodes)
-        self.best = np.full(episodes, self.optima(np.array([1])))
+        self.playing = Playing(
+            truth=truth,
+            noise=empty_noise(problem, episodes),
+            # Without a drift, progress and optimum stay as they are.
+            progress=np.zeros(episodes),
+            optima=np.full(episodes, self.optima(np.array([1]))),
+            played=played,
+        )
 
     @property
     def remaining(self) -> int:
@@ -199,23 +202,22 @@ class Training:
         """Play n episodes; in between, grow what the learner remembers where it must, and let it plan."""
         learner = self.learner
         first = learner.episode
-        draw_noise(self.problem, self.streams, n, self.noise)
+        draw_noise(self.problem, self.streams, n, self.playing.noise)
         drift = self.problem.signals.drift
         if drift is not None:
-            self.progress[:n] = [drift.progress(first + j) for j in range(n)]
-            self.best[:n] = self.optima(np.arange(first, first + n))
-        play_on: Any = learn_chunk if isinstance(learner, Spot) else count_chunk
-        watched: tuple[Audit, ...] = ()
-        if self.audit is not None:
-            play_on, watched = audit_chunk, (self.audit,)
+            self.playing.progress[:n] = [drift.progress(first + j) for j in range(n)]
+            self.playing.optima[:n] = self.optima(np.arange(first, first + n))
+        watching = Watching(
+            self.track != "grid",
+            self.tracker,
+            self.record,
+            Nobody() if self.audit is None else self.audit,
+        )
         done = 0
         while done < n:
             learner.make_room()
-            done = play_on(
-                self.truth, self.noise, self.progress, self.best, done, n, self.track != "grid",
-                learner.rates, learner.state, learner.statistics, learner.window,
-                self.played, self.tracker, self.record, *watched,
-            )  # fmt: skip
+            learning = Learning(learner.rates, learner.state, learner.statistics, learner.window)
+            done = play_chunk(self.playing, watching, learning, done, n)
             learner.settle()
 
     def arrays(self) -> dict[str, NDArray]:

@@ -27,13 +27,12 @@ import numpy as np
 
 from ..arrays import Float, Policy
 from ..errors import InvalidOption
-from ..kernels.jit import inlined, kernel, no_refcount
+from ..kernels.jit import inlined, kernel
 from ..learners.learner import Learner
 from ..learners.spot import Spot
 from ..model.cmdp import CMDP, Model
 from ..model.dynamic_programming import forward_values
 from ..model.oracle import slater, solve
-from ..model.simulation import Noise
 from ..model.transitions import push
 from ..spot.optimism import (
     Radii,
@@ -42,11 +41,12 @@ from ..spot.optimism import (
     threshold_radius,
     transition_radius,
 )
-from ..spot.step import SpotRates, SpotState, rows_of
+from ..spot.step import SpotRates, SpotState
 from ..spot.visits import Statistics
-from ..spot.window import Window, has_room, representative
-from .loops import Played, Truth, learn_episode
-from .metrics import Record, Tracker
+from ..spot.window import Window, representative
+from .loop import Played, Truth
+from .metrics import Tracker
+from .observers import register
 
 COLUMNS = (
     "threshold_ratio", "bonus_ratio", "nested_slack", "optimism_slack", "zeta_sum", "window_sum",
@@ -134,46 +134,8 @@ def occupy(model: Model, pi: Policy, occupancy: Float) -> None:
         now = after
 
 
-@no_refcount
-def audit_chunk(
-    truth: Truth,
-    noise: Noise,
-    progress: Float,
-    optima: Float,
-    first: int,
-    last: int,
-    every: bool,
-    rates: SpotRates,
-    state: SpotState,
-    statistics: Statistics,
-    window: Window,
-    played: Played,
-    tracker: Tracker,
-    record: Record,
-    audit: Audit,
-) -> int:
-    """`learn_chunk`, each episode looked at before and after; `every` must be true."""
-    stale, rows = True, rows_of(state)
-    for n in range(first, last):
-        if not has_room(statistics, window):
-            return n
-        look_before(rates, rows.pi, window, tracker, audit)
-        row = record.written[0]
-        stale = learn_episode(
-            truth, noise, progress[n], optima[n], n, every, stale, rates, state, rows, statistics,
-            window, played, tracker, record,
-        )  # fmt: skip
-        add_sums(rates, state, statistics, audit)
-        look_after(truth, rates, state, statistics, window, played, tracker, audit)
-        if record.written[0] > row:
-            for c in range(audit.totals.shape[0]):
-                audit.rows[row, c] = audit.totals[c]
-    return last
-
-
-@inlined
 def look_before(
-    rates: SpotRates, policy: Float, window: Window, tracker: Tracker, audit: Audit
+    audit: Audit, rates: SpotRates, policy: Float, window: Window, tracker: Tracker
 ) -> None:
     """Keep the policy, and what the data before the episode make of its sums."""
     H = window.n.shape[0]
@@ -188,8 +150,28 @@ def look_before(
         audit.totals[ZETA_SUM] += threshold_radius(rates.radii, float(n)) if n > 0 else 1.0
 
 
+def look_after(
+    audit: Audit,
+    truth: Truth,
+    rates: SpotRates,
+    state: SpotState,
+    statistics: Statistics,
+    window: Window,
+    played: Played,
+    tracker: Tracker,
+    row: int,
+    recorded: bool,
+) -> None:
+    """What the episode adds, and what holds of the learner now."""
+    add_sums(rates, state, audit)
+    compare(truth, rates, state, statistics, window, played, tracker, audit)
+    if recorded:
+        for c in range(audit.totals.shape[0]):
+            audit.rows[row, c] = audit.totals[c]
+
+
 @inlined
-def add_sums(rates: SpotRates, state: SpotState, statistics: Statistics, audit: Audit) -> None:
+def add_sums(rates: SpotRates, state: SpotState, audit: Audit) -> None:
     """What the episode adds to the sums that carry the rate."""
     H, S, A = state.pi.shape
     totals, w = audit.totals, state.scratch
@@ -212,7 +194,7 @@ def add_sums(rates: SpotRates, state: SpotState, statistics: Statistics, audit: 
 
 
 @inlined
-def look_after(
+def compare(
     truth: Truth,
     rates: SpotRates,
     state: SpotState,
@@ -299,3 +281,6 @@ def expect_counts(audit: Audit, window: Window) -> None:
         for pair in range(pairs):
             n = window.n[h, 0 if one else pair]
             audit.sums.payoffs[1, h, pair] = 1.0 / math.sqrt(max(1.0, float(n)))
+
+
+register(Audit, look_before, look_after)

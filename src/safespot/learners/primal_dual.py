@@ -1,0 +1,82 @@
+"""What learners share that move policy and multipliers in every episode: logits, derived values, epochs, files."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..spot.optimism import refresh_all, threshold_bounds
+from ..spot.updates import softmax
+from .learner import Epoch, Learner, epoch_at
+from .options import DualOptions
+
+
+class PrimalDual(Learner):
+    """A learner whose policy is the softmax of logits, and whose step is a kernel (`compiled_step`)."""
+
+    options: DualOptions
+
+    def __init__(self, *interface: Any, **options: Any) -> None:
+        super().__init__(*interface, **options)
+        self.rho = self._rho(self.options)
+        self.state = self._empty_state()
+        limits = self._known_limits()
+        if limits is not None:
+            self.state.lower[:] = self.state.upper[:] = limits
+        self._derive()
+
+    @abstractmethod
+    def _empty_state(self) -> Any:
+        """The state before the first episode, all logits and multipliers 0; what is derived may be anything."""
+
+    @abstractmethod
+    def _make_rates(self, now: Epoch) -> Any:
+        """What the steps of an epoch compute with."""
+
+    def settle(self) -> None:
+        """Begin the next epoch where one has just ended (anytime use)."""
+        if self.options.episodes is None and self.episode > self.epoch.last:
+            self._begin_epoch()
+
+    def _begin_epoch(self) -> None:
+        """A new epoch starts with logits and multipliers of 0; counts and window carry over."""
+        self.state.logits[:] = np.where(self.interface.mask, 0.0, -np.inf)
+        self.state.lam[:] = 0.0
+        self._derive()
+
+    def _derive(self) -> None:
+        """All that follows from options, logits and counts."""
+        f, state = self.interface, self.state
+        now = epoch_at(self.episode, self.options.episodes)
+        self.rates = self._make_rates(now)
+        softmax(state.flat_logits, state.flat_pi, f.A, 0, f.H * f.S, state.scratch.softmax)
+        self._derive_model()
+        if self.rates.learned:
+            threshold_bounds(self.rates.radii, self.window, state.lower, state.upper)
+        self.epoch = now  # last, so that `settle` begins anew what was interrupted
+
+    def _derive_model(self) -> None:
+        """What planning reads of every pair."""
+        state = self.state
+        refresh_all(
+            self.rates.radii,
+            self.statistics,
+            state.mask,
+            state.deficit,
+            state.weight,
+            state.max_deficit,
+        )
+
+    def _carried(self) -> tuple[str, ...]:
+        return "logits", "lam", "finished"
+
+    def _plausible(self, carried: dict[str, NDArray]) -> bool:
+        logits = carried["logits"]
+        return bool(
+            (logits <= 0.0).all()
+            and (np.exp(logits).sum(axis=2) > 0.49).all()
+            and ((logits == -np.inf) == ~self.interface.mask).all()
+        )
