@@ -15,8 +15,11 @@ import numpy as np
 import pytest
 
 import safespot as ss
+from safespot.kernels import cache
 from safespot.kernels import jit as compilation
-from safespot.training import loops
+from safespot.training import loop
+from tests.support.digest import digests
+from tests.support.processes import run_python
 from tests.support.trails import example, spot
 from tests.support.training_cases import CASES
 
@@ -58,7 +61,7 @@ def run_kernel(folder: Path, entries: int = 2, **environment: str) -> list[Any]:
 
 
 def stamp() -> str:
-    fresh: str = compilation._stamp.__wrapped__()
+    fresh: str = cache.stamp.__wrapped__()
     return fresh
 
 
@@ -67,7 +70,7 @@ def test_the_stamp_knows_every_source_below_and_the_check_of_bounds(
 ) -> None:
     package = copy_package(tmp_path)
     before = stamp()
-    monkeypatch.setattr(compilation, "__file__", str(package / "kernels" / "jit.py"))
+    monkeypatch.setattr(cache, "__file__", str(package / "kernels" / "cache.py"))
     assert stamp() == before  # where the package lies does not matter
     for source in (package / "units.py", package / "learners" / "spot.py"):
         text = source.read_text()
@@ -121,7 +124,7 @@ def test_kernels_release_the_lock_and_keep_to_the_rules_of_numbers() -> None:
     from safespot.training import metrics
 
     kernels = [
-        loops.learn_chunk,
+        loop.play_chunk,
         windows.rebuild_tree,
         metrics.accumulate,
         dynamic_programming.best_deterministic,
@@ -132,7 +135,7 @@ def test_kernels_release_the_lock_and_keep_to_the_rules_of_numbers() -> None:
         assert options["nogil"] is True
         assert not options.get("fastmath")
         assert not options.get("parallel")
-        assert isinstance(kernel._cache, compilation._PackageCache)  # type: ignore[attr-defined]
+        assert isinstance(kernel._cache, cache.PackageCache)  # type: ignore[attr-defined]
 
 
 @needs_compiler
@@ -141,7 +144,7 @@ def test_one_compiled_loop_serves_every_problem_and_learner() -> None:
     for problem, options in CASES.values():
         made = example(**problem)
         ss.learn(made, spot(made, 20, **options))
-    assert len(loops.learn_chunk.signatures) == 1  # type: ignore[attr-defined]
+    assert len(loop.play_chunk.signatures) == 1  # type: ignore[attr-defined]
 
 
 def test_a_division_by_zero_is_not_an_error_in_a_kernel() -> None:
@@ -160,7 +163,7 @@ def compiled_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     def nowhere(function: Any) -> None:
         raise RuntimeError
 
-    monkeypatch.setattr(compilation, "_PackageCache", nowhere)
+    monkeypatch.setattr(cache, "PackageCache", nowhere)
 
 
 def assembly(compiled: Any) -> list[str]:
@@ -229,14 +232,80 @@ def test_a_disjoint_kernel_is_told_so_and_no_other() -> None:
     assert promises[1] > promises[0]
 
 
-def test_a_natural_number_is_itself_and_checked_where_bounds_are() -> None:
+def test_negative_numbers_are_refused_where_promises_are_checked() -> None:
     @compilation.kernel
     def same(i: int) -> int:
-        return compilation.assume_nonnegative(i)
+        return i
 
     assert same(3) == 3
-    with pytest.raises(IndexError, match="negative"):
-        compilation.assume_nonnegative(-1)
     if not COMPILED or numba.config.BOUNDSCHECK:
         with pytest.raises(IndexError, match="negative"):
             same(-1)
+
+
+@needs_compiler
+@pytest.mark.usefixtures("compiled_anew")
+def test_an_index_that_is_handed_over_needs_no_code_for_negative_ones() -> None:
+    def entry(x: Any, i: int) -> float:
+        return float(x[i])
+
+    ours: Any = compilation.kernel(entry)
+    assert ours(np.arange(4.0), 2) == 2.0
+    (text,) = ours.inspect_llvm().values()
+    assert "llvm.assume" in text or numba.config.BOUNDSCHECK
+
+
+CHECKED = """
+import numpy as np
+from safespot.kernels.jit import inlined_noalias
+
+@inlined_noalias
+def double(x, out):
+    for k in range(x.shape[0]):
+        out[k] = 2.0 * x[k]
+
+x = np.arange(6.0)
+double(x, np.zeros(6))
+double(x[:3], x[3:])
+try:
+    double(x[:3], x[1:4])
+except ValueError as problem:
+    print(problem)
+"""
+
+
+def test_memory_that_kernels_share_is_noticed_where_they_run_uncompiled() -> None:
+    said = run_python(CHECKED, NUMBA_DISABLE_JIT="1")
+    assert said == "double writes to memory that two of its arrays share"
+
+
+@needs_compiler
+def test_kernels_have_the_same_bits_with_nothing_but_what_numba_offers_in_public() -> None:
+    plain = run_python(
+        "from tests.support.digest import digests\n"
+        "from safespot.kernels import jit\n"
+        "assert jit._pipeline() is None and '_nrt' not in jit._options(refcount=False, inline=True)\n"
+        "for key, value in digests().items(): print(key, value)",
+        SAFESPOT_PLAIN_NUMBA="1",
+    )
+    assert plain.splitlines() == [f"{key} {value}" for key, value in digests().items()]
+
+
+@needs_compiler
+@pytest.mark.usefixtures("compiled_anew")
+def test_what_a_numba_does_not_have_is_left_out_with_a_word(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(*_: Any, **options: Any) -> Any:
+        raise TypeError("an option that this Numba does not know")
+
+    caplog.set_level("INFO", logger="safespot")
+    with monkeypatch.context() as patch:
+        patch.setattr(numba, "njit", fails)
+        assert compilation._knows_nrt.__wrapped__() is False
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "safespot.kernels.nonnegative", None)
+        assert compilation._pipeline.__wrapped__() is None
+    assert "counting no references" in caplog.text
+    assert "whole numbers that are never negative" in caplog.text
+    assert "same results" in caplog.text

@@ -152,9 +152,9 @@ def test_threshold_bounds_add_what_rounding_had_cut_off() -> None:
     window = windows.empty_window(1, 1, 1, 0.5)
     signals = [1e9, 0.1, 1e9, 1 / 3, 0.7]
     for x in signals:
-        windows.count_sample(window, 0, 0, np.array([x]), 1)
+        windows.count_sample(window, 0, 0, np.array([x]), 1.0)
     for x in signals[:3:2]:
-        windows.count_sample(window, 0, 0, np.array([x]), -1)
+        windows.count_sample(window, 0, 0, np.array([x]), -1.0)
     lower, upper = np.zeros(1), np.zeros(1)
     optimism.threshold_bounds(RADII._replace(threshold_scale=0.0), window, lower, upper)
     assert lower[0] == upper[0] == pytest.approx(math.fsum([0.1, 1 / 3, 0.7]) / 3, rel=1e-15)

@@ -90,7 +90,7 @@ def test_tree_after_any_updates_equals_one_built_anew(
     for number, up in updates:
         pair = number % pairs
         if up or window.n[0, pair] > 0:
-            windows.count_sample(window, 0, pair, np.array([0.5]), 1 if up else -1)
+            windows.count_sample(window, 0, pair, np.array([0.5]), 1.0 if up else -1.0)
         assert windows.representative(window, 0) == window.n[0].argmax()
     anew = window._replace(tree=np.zeros_like(window.tree))
     windows.rebuild_tree(anew)
@@ -102,7 +102,7 @@ def test_where_nothing_leaves_the_winner_alone_is_kept() -> None:
     assert window.tree.shape == (1, 2)
     rng = np.random.default_rng(0)
     for pair in rng.integers(7, size=500):
-        windows.count_sample(window, 0, int(pair), np.array([0.5]), 1)
+        windows.count_sample(window, 0, int(pair), np.array([0.5]), 1.0)
         assert windows.representative(window, 0) == window.n[0].argmax()  # the lowest on ties
         anew = window._replace(tree=np.full_like(window.tree, 6))
         windows.rebuild_tree(anew)
@@ -120,7 +120,7 @@ def test_an_update_touches_one_path_of_the_tree() -> None:
     for pair in rng.integers(pairs, size=2000):
         sign = -1 if window.n[0, pair] > 0 and rng.random() < 0.4 else 1
         before = window.tree.copy()
-        windows.count_sample(window, 0, int(pair), np.array([0.5]), sign)
+        windows.count_sample(window, 0, int(pair), np.array([0.5]), float(sign))
         changed = np.flatnonzero((window.tree != before)[0])
         path = {(leaves + int(pair)) >> up for up in range(1, 10)}
         assert set(changed.tolist()) <= path
@@ -138,16 +138,16 @@ def churn(window: Window, signals: Float, kept: int, rounds: int) -> float:
         for j in range(n):
             sample[0] = signals[j]
             plain += signals[j]
-            windows.count_sample(window, 0, 0, sample, 1)
+            windows.count_sample(window, 0, 0, sample, 1.0)
         last = kept if r == rounds - 1 else 0
         for j in range(n - last):
             sample[0] = signals[j]
             plain -= signals[j]
-            windows.count_sample(window, 0, 0, sample, -1)
+            windows.count_sample(window, 0, 0, sample, -1.0)
         if r == 0:  # never empty from here on, so that nothing is reset
             sample[0] = 1 / 3
             plain += 1 / 3
-            windows.count_sample(window, 0, 0, sample, 1)
+            windows.count_sample(window, 0, 0, sample, 1.0)
     return plain
 
 
@@ -164,7 +164,7 @@ def test_adding_and_taking_back_does_not_drift() -> None:
 def test_taking_back_all_samples_leaves_nothing() -> None:
     window = windows.empty_window(1, 2, 1, 0.5)
     for sign in (1, 1, -1, -1):
-        windows.count_sample(window, 0, 1, np.array([0.1]), sign)
+        windows.count_sample(window, 0, 1, np.array([0.1]), float(sign))
     assert window.n[0, 1] == 0
     assert window.sums[0, 0, 1] == 0.0
     assert window.carries[0, 0, 1] == 0.0

@@ -20,3 +20,11 @@ def python(*arguments: str, **environment: str) -> subprocess.Popen[str]:
         env={**os.environ, "PYTHONPATH": path, **environment}, cwd=ROOT, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
+
+
+def run_python(code: str, **environment: str) -> str:
+    """What some code prints in a Python of its own, which must succeed."""
+    process = python("-W", "error", "-c", code, **environment)
+    said, _ = process.communicate(timeout=600)
+    assert process.returncode == 0, said
+    return said.strip()

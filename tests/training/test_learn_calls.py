@@ -17,7 +17,7 @@ from safespot.learners import learner as learner_module
 from safespot.learners import spot as spot_module
 from safespot.spot import visits
 from safespot.training import learn as training
-from safespot.training import loops
+from safespot.training import loop
 from tests.support.contract import readings
 from tests.support.digest import state
 from tests.support.processes import python
@@ -144,7 +144,7 @@ def test_other_things_than_a_problem_and_a_learner_are_refused(swap: str) -> Non
 @pytest.fixture(params=["before", "after", "between"])
 def interrupted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """Ctrl-C in the third chunk: before its compiled episodes, after them, or once all is done."""
-    compiled, finished = loops.learn_chunk, training._show
+    compiled, finished = loop.play_chunk, training._show
     calls = [0]
 
     def around(chunk: Callable[..., Any], before: bool) -> Callable[..., Any]:
@@ -162,7 +162,7 @@ def interrupted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     if request.param == "between":
         monkeypatch.setattr(training, "_show", around(finished, False))
     else:
-        monkeypatch.setattr(training, "learn_chunk", around(compiled, request.param == "before"))
+        monkeypatch.setattr(training, "play_chunk", around(compiled, request.param == "before"))
     yield calls[0]
     assert calls[0] > 3
 

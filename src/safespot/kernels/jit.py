@@ -1,42 +1,34 @@
-"""How kernels are compiled: one decorator, so that every kernel obeys the same rules.
+"""How kernels are compiled: a few decorators, so that every kernel obeys the same rules.
 
-No fastmath and no parallel reductions: the same input gives the same bits, compiled or not
-(``kernel.py_func``; but for lgamma, of which Numba has its own), on one core or two. The GIL is released, so
-threads can run side by side.
+No fastmath and no parallel reductions: the same input gives the same bits, compiled or not (``kernel.py_func``; but for
+lgamma, of which Numba has its own), on one core or two. The GIL is released, so threads can run side by side.
 
-Compiled code is cached on disk. Numba's own cache looks at the file that defines a kernel and misses
-an edit in a kernel that it calls from another file, and it fails on a truncated cache file. Ours
-is stamped with the sources of all that kernels can depend on, and recompiles with a warning where it cannot read.
+Small problems gain 12 to 22 % from things that Numba and LLVM have no public switch for: no references are counted,
+arrays share no memory, whole numbers are never negative (`nonnegative`), loops are not reduced in strength. And
+compiled code is kept on the disk (`cache`). `_compiled` is the one place that reaches for them. Each is left out where
+it is gone, with a line in the log; with all of them left out (``SAFESPOT_PLAIN_NUMBA=1``) results have the same bits.
+
+What kernels promise is checked where they run uncompiled: no number handed over is negative, and no memory is shared.
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
+import itertools
 import logging
-from collections.abc import Callable
-from pathlib import Path
+import os
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import llvmlite.binding as llvm
 import numba
-from numba.core.caching import FunctionCache
-from numba.extending import intrinsic, overload
+import numpy as np
+from numba.extending import overload
 
 F = TypeVar("F", bound=Callable)
 log = logging.getLogger(__name__)
 
-# Packages that hold no kernel and that no kernel depends on: an edit there leaves compiled code fresh.
-WITHOUT_KERNELS = (
-    "benchmarks",
-    "cli",
-    "data",
-    "experiments",
-    "gym",
-    "report",
-    "storage",
-    "verification",
-)
+LLVMS = range(14, 23)  # whose switches are known; an unknown one would end the process
 
 
 def kernel(function: F) -> F:
@@ -46,30 +38,111 @@ def kernel(function: F) -> F:
 
 def no_refcount(function: F) -> F:
     """A kernel that allocates nothing, so that no references are counted at all."""
-    return _compiled(function, _nrt=False)
+    return _compiled(function, refcount=False)
 
 
 def inlined(function: F) -> F:
-    """A lean kernel that becomes part of the kernels that call it.
+    """A kernel that allocates nothing and becomes part of the kernels that call it.
 
     A call hands over seven numbers or more for every array, which in a small problem takes longer than the work. LLVM
-    does the pasting: when Numba does (``inline="always"``), it has to find the types of ever larger functions.
-    What it returns must be no array, but to a lean kernel: nobody has counted its reference.
+    does the inlining: when Numba does (``inline="always"``), it has to find the types of ever larger functions.
+    It must not return an array, but to a kernel without reference counts: nobody has counted its reference.
     """
-    return _compiled(function, _nrt=False, forceinline=True)
+    return _compiled(function, refcount=False, inline=True)
 
 
 def inlined_noalias(function: F) -> F:
-    """An inner kernel none of whose arrays shares memory with another one that it writes to.
+    """An inlined kernel none of whose arrays shares memory with another one that it writes to.
 
     The compiler may take it for granted. Else it compares the ends of all arrays before every loop, and loads again
-    what any of them might have changed.
+    what any of them might have changed. Where kernels run uncompiled, the promise is checked.
     """
-    compiled: Any = inlined(function)
-    if not numba.config.DISABLE_JIT:
-        compiled._compiler._customize_flags = _without_aliases
-    made: F = compiled
+    return _compiled(function, refcount=False, inline=True, noalias=True)
+
+
+def overload_inlined(function: Callable) -> Callable[[F], F]:
+    """Numba's `overload` for a function whose implementation becomes part of the kernels that call it."""
+    made: Callable[[F], F] = overload(
+        function, strict=False, jit_options=_options(refcount=False, inline=True)
+    )
     return made
+
+
+def _compiled(
+    function: F, *, refcount: bool = True, inline: bool = False, noalias: bool = False
+) -> F:
+    """`function` compiled by Numba, with all that it has no public switch for, each as far as it is there."""
+    if numba.config.DISABLE_JIT:
+        return _checked(function, noalias)
+    options = _options(refcount=refcount, inline=inline)
+    if (pipeline := _pipeline()) is not None:
+        options["pipeline_class"] = pipeline
+    dispatcher: Any = numba.njit(**options)(function)
+    try:
+        from .cache import PackageCache
+
+        dispatcher._cache = PackageCache(function)
+    except RuntimeError as problem:  # neither the package nor the user has a folder to write to
+        log.debug("compiled code of %s is not kept: %s", function.__name__, problem)
+    except (ImportError, AttributeError, TypeError) as problem:
+        _left_out("compiled code on the disk", problem)
+    if not _plain():
+        try:
+            compiler = dispatcher._compiler
+            if noalias:  # Numba's own flag
+                compiler._customize_flags = _without_aliases
+            if llvm.llvm_version_info[0] in LLVMS:
+                compiler.compile = functools.partial(_without_strength_reduction, compiler.compile)
+        except AttributeError as problem:
+            _left_out("promises to the compiler", problem)
+    compiled: F = dispatcher
+    return compiled
+
+
+def _options(*, refcount: bool, inline: bool) -> dict[str, Any]:
+    """The options of `njit`."""
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+    if inline:
+        options["forceinline"] = True
+    if not refcount and _knows_nrt():
+        options["_nrt"] = False
+    return options
+
+
+@functools.cache
+def _plain() -> bool:
+    """Whether kernels are compiled by Numba as it is."""
+    return bool(os.environ.get("SAFESPOT_PLAIN_NUMBA"))
+
+
+@functools.cache
+def _knows_nrt() -> bool:
+    """Whether this Numba has the option that counts no references."""
+    if _plain():
+        return False
+    try:
+        numba.njit(_nrt=False)(lambda: None)
+    except (KeyError, TypeError, AttributeError, numba.NumbaError) as problem:
+        return _left_out("counting no references", problem)
+    return True
+
+
+@functools.cache
+def _pipeline() -> Any:
+    """The pipeline that takes whole numbers for granted, or None."""
+    if _plain():
+        return None
+    try:
+        from .nonnegative import Pipeline
+    except (ImportError, AttributeError, TypeError) as problem:
+        _left_out("whole numbers that are never negative", problem)
+        return None
+    return Pipeline
+
+
+def _left_out(what: str, why: Exception) -> bool:
+    log.info("left out with numba %s: %s (%r); slower, same results", numba.__version__, what, why)
+    return False
 
 
 def _without_aliases(flags: Any) -> Any:
@@ -77,60 +150,10 @@ def _without_aliases(flags: Any) -> Any:
     return flags
 
 
-def assume_nonnegative(i: int) -> int:
-    """A number that is never negative, which the compiler may take for granted.
-
-    An index then needs no code for those counted from the end. Where bounds are checked, so is this.
-    """
-    if i < 0:
-        raise IndexError("a number is negative that must not be")
-    return i
+_depth = 0  # of kernels compiled because another one calls them; Numba's lock is held meanwhile
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _assumed(typingctx: Any, i: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        (value,) = arguments
-        builder.assume(builder.icmp_signed(">=", value, value.type(0)))
-        return value
-
-    return i(i), generate
-
-
-@overload(assume_nonnegative, strict=False, inline="always")  # type: ignore[untyped-decorator]
-def _natural(i: Any) -> Any:
-    return assume_nonnegative if numba.config.BOUNDSCHECK else lambda i: _assumed(i)
-
-
-def overload_inlined(function: Callable) -> Callable[[F], F]:
-    """Numba's `overload` for a function whose implementation becomes part of the kernels that call it."""
-    made: Any = overload(
-        function,
-        strict=False,
-        jit_options={"nogil": True, "error_model": "numpy", "forceinline": True, "_nrt": False},
-    )
-    return made  # type: ignore[no-any-return]
-
-
-def _compiled(function: F, **options: Any) -> F:
-    if numba.config.DISABLE_JIT:
-        return function
-    dispatcher: Any = numba.njit(nogil=True, error_model="numpy", **options)(function)
-    dispatcher._compiler.compile = functools.partial(_compile, dispatcher._compiler.compile)
-    try:
-        dispatcher._cache = _PackageCache(function)
-    except RuntimeError as problem:  # neither the package nor the user has a folder to write to
-        log.debug("compiled code of %s is not kept: %s", function.__name__, problem)
-    compiled: F = dispatcher
-    return compiled
-
-
-_depth = (
-    0  # of kernels that are compiled because another one calls them; Numba's lock is held meanwhile
-)
-
-
-def _compile(compile_it: Callable, *signature: Any) -> Any:
+def _without_strength_reduction(compile_it: Callable, *signature: Any) -> Any:
     """Compile one kernel without LLVM's loop strength reduction.
 
     It gives every array a counter of its own. In kernels as large as ours there are no registers for them, so a step of
@@ -148,29 +171,43 @@ def _compile(compile_it: Callable, *signature: Any) -> Any:
             llvm.set_option("safespot", "--disable-lsr=false")
 
 
-class _PackageCache(FunctionCache):  # type: ignore[misc]
-    """Numba's cache of one kernel, fresh only while no source of the package has changed."""
-
-    def __init__(self, function: Callable) -> None:
-        super().__init__(function)
-        self._cache_file._source_stamp = _stamp()
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        try:
-            return super().load_overload(sig, target_context)
-        except Exception as problem:  # unpickling damaged data can raise anything
-            log.warning("compiled code of %s is unreadable (%r): compiling anew", self, problem)
-            self.flush()
-            return None
+# Where kernels run uncompiled
 
 
-@functools.cache
-def _stamp() -> str:
-    """A digest of all that compiled code depends on; Numba adds its own version and the processor."""
-    digest = hashlib.blake2b(digest_size=16)
-    package = Path(__file__).parents[1]
-    for source in sorted(package.rglob("*.py")):
-        if source.relative_to(package).parts[0] in WITHOUT_KERNELS:
-            continue
-        digest.update(source.read_bytes())
-    return f"{digest.hexdigest()} boundscheck={numba.config.BOUNDSCHECK}"
+def _checked(function: F, noalias: bool) -> F:
+    """A kernel that runs uncompiled, with its promises checked: numbers, and memory that is not shared."""
+
+    @functools.wraps(function)
+    def checked(*arguments: Any) -> Any:
+        if any(
+            type(value) is not bool and isinstance(value, int | np.integer) and value < 0
+            for value in arguments
+        ):
+            raise IndexError(f"{function.__name__} was handed a negative number")
+        if not noalias:
+            return function(*arguments)
+        arrays = list(_arrays(arguments))
+        before = [array.tobytes() for array in arrays]
+        answer = function(*arguments)
+        written = [array.tobytes() != was for array, was in zip(arrays, before, strict=True)]
+        for (x, x_written), (y, y_written) in itertools.combinations(
+            zip(arrays, written, strict=True), 2
+        ):
+            if (x_written or y_written) and np.shares_memory(x, y):
+                raise ValueError(
+                    f"{function.__name__} writes to memory that two of its arrays share"
+                )
+        return answer
+
+    kept: Any = checked
+    kept.py_func = function
+    made: F = kept
+    return made
+
+
+def _arrays(values: Any) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, np.ndarray):
+            yield value
+        elif isinstance(value, tuple):
+            yield from _arrays(value)

@@ -9,9 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..arrays import Float
-from .jit import assume_nonnegative, inlined, inlined_noalias
+from .jit import inlined, inlined_noalias
 
 SHORT = 8  # rows of fewer entries are worked on together, longer ones one by one
+
+
+@inlined
+def counted(i: int) -> int:
+    """The same number, known not to be negative, as is all that is handed to a kernel."""
+    return i
+
+
+@inlined
+def offset(row: int, length: int) -> int:
+    """Where a row begins among rows of the same length that lie one behind the other."""
+    return counted(row * length)
 
 
 @inlined_noalias
@@ -21,7 +33,7 @@ def mix_rows(weights: Float, rows: Float, first: int, length: int, out: Float) -
     Weights are at least 0. Entries of a row are independent, so the inner loops are vectorized as they stand. Eight
     rows at a time, then four, because starting a loop and going through `out` costs as much as several rows.
     """
-    n, first = rows.shape[0], assume_nonnegative(first)
+    n = rows.shape[0]
     if length < 4:  # no vector to fill: entry by entry
         for k in range(length):
             entry = weights[0] * rows[0, first + k]
@@ -45,7 +57,7 @@ def mix_rows(weights: Float, rows: Float, first: int, length: int, out: Float) -
                 out[k] += ((a * p[k] + b * q[k]) + (c * r[k] + d * s[k])) + (
                     (e * t[k] + f * u[k]) + (g * v[k] + h * w[k])
                 )
-        j = assume_nonnegative(j + 8)
+        j = counted(j + 8)
     while j + 4 <= n:
         a, b, c, d = weights[j], weights[j + 1], weights[j + 2], weights[j + 3]
         if (a + b) + (c + d) != 0.0:
@@ -53,13 +65,13 @@ def mix_rows(weights: Float, rows: Float, first: int, length: int, out: Float) -
             r, s = rows[j + 2, first:], rows[j + 3, first:]
             for k in range(length):
                 out[k] += (a * p[k] + b * q[k]) + (c * r[k] + d * s[k])
-        j = assume_nonnegative(j + 4)
+        j = counted(j + 4)
     while j < n:
         a, p = weights[j], rows[j, first:]
         if a != 0.0:
             for k in range(length):
                 out[k] += a * p[k]
-        j = assume_nonnegative(j + 1)
+        j = counted(j + 1)
 
 
 @inlined_noalias
@@ -71,7 +83,7 @@ def mix_rows_twice(
     Every entry of `rows` is read once for both, and reading is what takes the time. Rows are added by twos, four of
     them in one go through the outputs.
     """
-    n, first = rows.shape[0], assume_nonnegative(first)
+    n = rows.shape[0]
     a, e, p = weights[0], others[0], rows[0, first:]
     if n > 2:
         b, c, f, g = weights[1], weights[2], others[1], others[2]
@@ -94,19 +106,67 @@ def mix_rows_twice(
             for k in range(length):
                 out[k] = (out[k] + (a * p[k] + b * q[k])) + (c * r[k] + d * s[k])
                 out2[k] = (out2[k] + (e * p[k] + f * q[k])) + (g * r[k] + h * s[k])
-        j = assume_nonnegative(j + 4)
+        j = counted(j + 4)
     if j + 2 <= n:
         a, b, p, q = weights[j], weights[j + 1], rows[j, first:], rows[j + 1, first:]
         e, f = others[j], others[j + 1]
         for k in range(length):
             out[k] += a * p[k] + b * q[k]
             out2[k] += e * p[k] + f * q[k]
-        j = assume_nonnegative(j + 2)
+        j = counted(j + 2)
     if j < n:
         a, e, p = weights[j], others[j], rows[j, first:]
         for k in range(length):
             out[k] += a * p[k]
             out2[k] += e * p[k]
+
+
+@inlined
+def mix_rows_of_all(weights: Float, rows: Float, first: int, length: int, out: Float) -> None:
+    """`mix_rows` for every row of `weights` ``[C, n]``, into ``out`` ``[C, length]``: two at once, half the reading."""
+    last = weights.shape[0] - 1
+    for c in range(0, last, 2):
+        c = counted(c)
+        mix_rows_twice(weights[c], weights[c + 1], rows, first, length, out[c], out[c + 1])
+    if last % 2 == 0:
+        mix_rows(weights[last], rows, first, length, out[last])
+
+
+@inlined_noalias
+def cut_and_price(
+    offsets: Float,
+    factors: Float,
+    prices: Float,
+    h: int,
+    first: int,
+    length: int,
+    rows: Float,
+    out: Float,
+) -> None:
+    """``rows_c = max(offsets_c + factors rows_c, 0)`` and ``out = -(rows_0 + sum_i prices_i rows_{1+i})``, entrywise.
+
+    `offsets` ``[C,H,P]`` and `factors` ``[H,P]`` are read at h from `first` on. Two components at once: half the
+    reading.
+    """
+    f = factors[h, first : first + length]
+    components = offsets.shape[0]
+    for c in range(0, components - 1, 2):
+        c = counted(c)
+        price, next_price = prices[c - 1] if c > 0 else 1.0, prices[c]
+        x, next_x = offsets[c, h, first : first + length], offsets[c + 1, h, first : first + length]
+        row, next_row = rows[c], rows[c + 1]
+        for k in range(length):
+            cut = max(x[k] + f[k] * row[k], 0.0)
+            next_cut = max(next_x[k] + f[k] * next_row[k], 0.0)
+            row[k], next_row[k] = cut, next_cut
+            out[k] = ((out[k] if c > 0 else 0.0) - price * cut) - next_price * next_cut
+    if components % 2 == 1:
+        c = components - 1
+        price, x, row = prices[c - 1], offsets[c, h, first : first + length], rows[c]
+        for k in range(length):
+            cut = max(x[k] + f[k] * row[k], 0.0)
+            row[k] = cut
+            out[k] -= price * cut
 
 
 @inlined

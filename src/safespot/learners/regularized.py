@@ -34,6 +34,7 @@ import numpy as np
 from ..arrays import Bool, Float, InsideEpisode, Int, Policy
 from ..errors import InvalidOption
 from ..kernels.jit import inlined, kernel
+from ..kernels.sums import offset
 from ..spot.optimism import Radii, refresh_pair, threshold_bounds, transition_radius
 from ..spot.planning import evaluate_states, start_gap
 from ..spot.updates import softmax, workspace
@@ -71,7 +72,7 @@ class RegularizedRates(NamedTuple):
     unit: float  # in which entropy is collected, ln A
     xi: float  # the stance
     rho: float  # the bound of the multipliers
-    start: int  # -1: the start distribution is learned (D5)
+    start: int  # the state, or S: the start distribution is learned (D5)
     learned: bool  # whether the thresholds are learned
 
 
@@ -159,7 +160,7 @@ class RegularizedPrimalDual(PrimalDual):
             unit=math.log(max(f.A, 2)),
             xi=o.xi,
             rho=self.rho,
-            start=-1 if f.start is None else f.start,
+            start=f.S if f.start is None else f.start,
             learned=o.thresholds is None,
         )
 
@@ -218,8 +219,8 @@ def improve(rates: RegularizedRates, state: RegularizedState, statistics: Statis
     w.prices[m] = rates.tau * rates.unit
     for h in range(H - 1, -1, -1):
         evaluate_states(
-            statistics.successors, state.all_deficits, state.weight, state.flat_pi[h * pairs :], w.prices,
-            A, h, 0, S, w.G, w.D, w.Q[h * pairs :], w.G,
+            statistics.successors, state.all_deficits, state.weight, state.flat_pi[offset(h, pairs) :], w.prices,
+            A, h, 0, S, w.G, w.D, w.Q[offset(h, pairs) :], w.G,
         )  # fmt: skip
         for s in range(S):
             w.G[1 + m, s] += 1.0 - row_entropy(state.pi[h, s]) / rates.unit

@@ -75,7 +75,7 @@ class Spot(PrimalDual):
             step=float(step),
             xi=o.xi,
             rho=self.rho,
-            start=-1 if f.start is None else f.start,
+            start=f.S if f.start is None else f.start,
             learned=o.thresholds is None,
         )
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..arrays import Float, Int
-from ..kernels.jit import assume_nonnegative, inlined, inlined_noalias, kernel
-from ..kernels.sums import by_length, dot, mix_rows
+from ..kernels.jit import inlined, inlined_noalias, kernel
+from ..kernels.sums import by_length, dot, mix_rows, offset
 from .cmdp import Model
 from .transitions import block, expect, push
 
@@ -66,7 +66,7 @@ def forward_values(
     for k in range(pairs):
         visits[k] = 0.0
     for h in range(H):
-        by_length(spread, A, S, (policy[assume_nonnegative(h * pairs) :], now, mass, visits))
+        by_length(spread, A, S, (policy[offset(h, pairs) :], now, mass, visits))
         if steps > 1:
             for c in range(components):
                 values[c] += dot(mass, model.payoffs[c, h])

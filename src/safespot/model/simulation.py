@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import Episode, Float, Int, as_count
 from ..errors import InvalidOption
-from ..kernels.jit import assume_nonnegative, inlined
+from ..kernels.jit import inlined
 from .cmdp import Model
 from .problem import Problem
 from .signals import Signals, fill_noise, signal
@@ -165,7 +165,7 @@ def play_kernel(
     H, _, A = pi.shape
     s = pick(model.start, noise.start[n])
     for h in range(H):
-        pair = assume_nonnegative(s * A + pick(pi[h, s], noise.actions[n, h]))
+        pair = s * A + pick(pi[h, s], noise.actions[n, h])
         states[h], pairs[h] = s, pair
         s = step_kernel(model, alpha, laws, noise, n, h, pair, rewards, constraints, thresholds)
     states[H] = s

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..arrays import SUM_TOLERANCE, Bool, Float, as_floats, first, frozen, place
 from ..errors import InvalidModel
-from ..kernels.jit import assume_nonnegative, inlined, kernel
+from ..kernels.jit import inlined, kernel
 from ..kernels.sums import SHORT
 
 
@@ -236,4 +236,4 @@ def pick(probabilities: Float, u: float) -> int:
         passed += 1 if total <= u else 0
         if n >= SHORT and u < total:
             break
-    return assume_nonnegative(min(passed, last))
+    return min(passed, last)

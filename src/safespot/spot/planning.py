@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Float, Int
-from ..kernels.jit import assume_nonnegative, inlined, inlined_noalias, kernel
-from ..kernels.sums import mix_rows, mix_rows_twice, sum_products
+from ..kernels.jit import inlined, kernel
+from ..kernels.sums import cut_and_price, mix_rows_of_all, offset, sum_products
 from .visits import Successors
 
 
@@ -32,13 +32,7 @@ def back_up(
     `G` ``[1+m, S]`` are the gaps of step h + 1; `D` begins with the first pair.
     """
     if successors.dense.shape[0] > 0:
-        counts, begin, pairs = successors.dense[h], first * A, (last - first) * A
-        last_one = G.shape[0] - 1
-        for c in range(0, last_one, 2):
-            c = assume_nonnegative(c)
-            mix_rows_twice(G[c], G[c + 1], counts, begin, pairs, D[c], D[c + 1])
-        if last_one % 2 == 0:
-            mix_rows(G[last_one], counts, begin, pairs, D[last_one])
+        mix_rows_of_all(G, successors.dense[h], first * A, (last - first) * A, D)
     else:
         for s in range(first, last):
             begin, base = successors.where[h, s], (s - first) * A
@@ -75,43 +69,21 @@ def add_up(
         D[a], E[a] = d, e
 
 
-@inlined_noalias
+@inlined
 def truncate(
     deficit: Float, weight: Float, lam: Float, h: int, first: int, last: int, D: Float, Q: Float
 ) -> bool:
     """Pairs from `first` up to `last`: from n p_hat G to their gaps ``D``, and ``Q``; whether any Q is below 0.
 
-    `D` and `Q` begin with pair `first`.
-
-    ``D_c = max(lack_c + p_hat G_c, 0)`` with `weight` = 1 / n; ``Q = -(D_r + sum_i lambda_i D_{g_i})``, which is
-    Q but for what all actions of the step share, remaining * (1 + sum_i lambda_i). Where it is 0 for all,
-    nothing moves.
+    ``D_c = max(deficit_c + p_hat G_c, 0)`` with `weight` = 1 / n; ``Q = -(D_r + sum_i lambda_i D_{g_i})``, which is
+    Q but for what all actions of the step share, remaining * (1 + sum_i lambda_i). `D` and `Q` begin with pair `first`.
+    Where Q is 0 for all, nothing moves.
     """
-    first, last, h = assume_nonnegative(first), assume_nonnegative(last), assume_nonnegative(h)
-    n = last - first
-    w = weight[h, first:last]
-    components = deficit.shape[0]
-    for c in range(0, components - 1, 2):  # two at once: half the reading
-        c = assume_nonnegative(c)
-        price, next_price = lam[c - 1] if c > 0 else 1.0, lam[c]
-        lacking, next_lacking = deficit[c, h, first:last], deficit[c + 1, h, first:last]
-        gaps, next_gaps = D[c], D[c + 1]
-        for k in range(n):
-            gap = max(lacking[k] + w[k] * gaps[k], 0.0)
-            next_gap = max(next_lacking[k] + w[k] * next_gaps[k], 0.0)
-            gaps[k], next_gaps[k] = gap, next_gap
-            Q[k] = ((Q[k] if c > 0 else 0.0) - price * gap) - next_price * next_gap
-    if components % 2 == 1:
-        c = components - 1
-        price, lacking, gaps = lam[c - 1], deficit[c, h, first:last], D[c]
-        for k in range(n):
-            gap = max(lacking[k] + w[k] * gaps[k], 0.0)
-            gaps[k] = gap
-            Q[k] -= price * gap
+    cut_and_price(deficit, weight, lam, h, first, last - first, D, Q)
     k = 0
-    while k < n and Q[k] == 0.0:
+    while k < last - first and Q[k] == 0.0:
         k += 1
-    return k < n
+    return k < last - first
 
 
 @inlined
@@ -136,14 +108,13 @@ def evaluate_states(
     of these states, and ``G_c(s) = sum_a pi(a|s) D_c(s,a)`` ``[1+m, S]``, with the step's policy `pi` ``[S*A]``.
     `G` may be `ahead` itself where these are all states that the step needs.
     """
-    h, first, last = assume_nonnegative(h), assume_nonnegative(first), assume_nonnegative(last)
     if h + 1 < deficit.shape[1]:
         back_up(successors, A, h, first, last, ahead, D)
     else:
         clear(D, (last - first) * A)
     below = truncate(deficit, weight, lam, h, first * A, last * A, D, Q)
     for c in range(G.shape[0]):
-        sum_products(pi[assume_nonnegative(first * A) :], D[c], A, last - first, G[c, first:])
+        sum_products(pi[offset(first, A) :], D[c], A, last - first, G[c, first:])
     return below
 
 
@@ -197,12 +168,12 @@ def hand_over(now: Float, G: Float, met: Int, how_many: int) -> float:
 
 @inlined
 def start_gap(G: Float, start: int, starts: Int, finished: int, phi_0: float, gap: Float) -> None:
-    """``H - V_c(start)`` of every component: at the known start, or by the learned distribution (D5).
+    """``H - V_c(start)`` of every component: at the known start, or by the learned distribution where it is S (D5).
 
     D5: ``V(start) = min(phi_0 + sum_s mu_hat(s) V_1(s), H)``, and H before the first episode.
     """
     for c in range(G.shape[0]):
-        if start >= 0:
+        if start < G.shape[1]:
             gap[c] = G[c, start]
         elif finished == 0:
             gap[c] = 0.0

@@ -13,7 +13,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..arrays import Bool, Float, InsideEpisode, Int, Policy
-from ..kernels.jit import assume_nonnegative, inlined, no_refcount
+from ..kernels.jit import inlined, no_refcount
+from ..kernels.sums import offset
 from .optimism import Radii, refresh_pair, threshold_bounds, transition_radius
 from .planning import evaluate_states, forget, hand_over, start_gap
 from .updates import dual_step, mirror_ascent
@@ -31,7 +32,7 @@ class SpotRates(NamedTuple):
     step: float  # the step of the multipliers, 1 / eta_lambda
     xi: float  # the stance
     rho: float  # the bound of the multipliers
-    start: int  # -1: the start distribution is learned (D5)
+    start: int  # the state, or S: the start distribution is learned (D5)
     learned: bool  # whether the thresholds are learned
 
 
@@ -80,7 +81,8 @@ def spot_step(
 
     Returns whether the policy has moved.
     """
-    H, w = state.pi.shape[0], state.scratch
+    H, S, _ = state.pi.shape
+    w = state.scratch
     # Line 2. The optimistic model is `deficit` = 1 - v_bar; the threshold is chosen by the stance.
     for i in range(state.lam.shape[0]):
         w.alpha[i] = rates.xi * state.lower[i] + (1.0 - rates.xi) * state.upper[i]
@@ -92,7 +94,7 @@ def spot_step(
     # Lines 7 and 8: the dual step, with V_g at the start.
     t = state.finished[0]
     phi_0 = 0.0
-    if rates.start < 0:
+    if rates.start == S:
         phi_0 = rates.radii.bonus_scale * transition_radius(rates.radii, max(1.0, float(t)))
     start_gap(w.G, rates.start, statistics.starts, t, phi_0, w.gap)
     for i in range(state.lam.shape[0]):
@@ -101,22 +103,13 @@ def spot_step(
     # Line 9: the episode that was played under pi_t joins the data.
     statistics.starts[episode.states[0]] += 1
     for h in range(H):
-        s, pair = assume_nonnegative(episode.states[h]), assume_nonnegative(episode.pairs[h])
+        s, pair = episode.states[h], episode.pairs[h]
         reward, constraints = episode.rewards[h], episode.constraints[h]
-        add_visit(
-            statistics, h, s, pair, assume_nonnegative(episode.states[h + 1]), reward, constraints
-        )
+        add_visit(statistics, h, s, pair, episode.states[h + 1], reward, constraints)
         refresh_pair(
-            rates.radii,
-            statistics,
-            state.mask,
-            h,
-            s,
-            pair,
-            state.deficit,
-            state.weight,
-            state.max_deficit,
-        )
+            rates.radii, statistics, state.mask, h, s, pair,
+            state.deficit, state.weight, state.max_deficit,
+        )  # fmt: skip
     state.finished[0] += 1
     if rates.learned:
         add_to_window(window, episode.pairs, episode.thresholds)
@@ -135,19 +128,15 @@ def sweep_steps(eta: float, start: int, state: SpotState, successors: Successors
     w, pairs = state.scratch, S * A
     first, last = H, 0
     for h in range(H - 1, -1, -1):
-        h = assume_nonnegative(h)
-        begin, end = (start, start + 1) if h == 0 and start >= 0 else (0, S)
-        policy, Q = (
-            state.flat_pi[assume_nonnegative(h * pairs) :],
-            w.Q[assume_nonnegative(h * pairs + begin * A) :],
-        )
+        begin, end = (start, start + 1) if h == 0 and start < S else (0, S)
+        policy, Q = state.flat_pi[offset(h, pairs) :], w.Q[offset(h * S + begin, A) :]
         if evaluate_states(
             successors, state.deficit, state.weight, policy, state.lam,
             A, h, begin, end, w.G, w.D, Q, w.G,
         ):  # fmt: skip
             first, last = h, max(last, h + 1)
     if first < last:
-        Q = w.Q[assume_nonnegative(first * pairs) :]
+        Q = w.Q[offset(first, pairs) :]
         mirror_ascent(state.flat_logits, state.flat_pi, Q, eta, A, first * S, last * S, w.softmax)
     return bool(first < last)
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from ..arrays import Float
-from ..kernels.jit import assume_nonnegative, inlined, inlined_noalias, kernel
-from ..kernels.sums import SHORT, by_length, sum_row
+from ..kernels.jit import inlined, inlined_noalias, kernel
+from ..kernels.sums import SHORT, by_length, offset, sum_row
 
 LOWEST = -708.0  # exp of less is not a normal double; the logit remembers, the probability is zero
 LOG2_E = 1.4426950408889634
@@ -53,7 +53,7 @@ def mirror_ascent(
     policy is kept as logits, so that no probability is ever locked at zero; inadmissible actions have a logit of
     -inf (D6). Q is at most 0, so logits only fall.
     """
-    moved = logits[assume_nonnegative(first * A) : assume_nonnegative(last * A)]
+    moved = logits[offset(first, A) : offset(last, A)]
     for k in range(moved.shape[0]):
         logit = moved[k] + eta * Q[k]
         moved[k] = logit
@@ -64,7 +64,7 @@ def mirror_ascent(
 @inlined_noalias
 def softmax(logits: Float, pi: Float, A: int, first: int, last: int, x: Float) -> None:
     """``pi(a) = exp(logit) / sum`` for rows from `first` up to `last`; logits are at most 0."""
-    given = logits[first * A : last * A]
+    given = logits[offset(first, A) : offset(last, A)]
     for k in range(given.shape[0]):
         x[k] = given[k]
     normalize(logits, pi, A, first, last, x)
@@ -77,12 +77,12 @@ def normalize(logits: Float, pi: Float, A: int, first: int, last: int, x: Float)
     Where a sum falls below one half, the row's logits are lifted until the largest is 0: the same policy, and
     nothing underflows.
     """
-    base, rows = assume_nonnegative(first * A), last - first
+    rows = last - first
     fours = (rows * A + 3) // 4
-    for k in range(assume_nonnegative(rows * A), 4 * fours):
+    for k in range(offset(rows, A), 4 * fours):
         x[k] = 0.0  # a vector's rest, which one by one would take as long as several vectors
     exponentials(x, 4 * fours)
-    by_length(spread_rows, A, rows, (logits[base:], pi[base:], x))
+    by_length(spread_rows, A, rows, (logits[offset(first, A) :], pi[offset(first, A) :], x))
 
 
 @inlined_noalias

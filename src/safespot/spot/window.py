@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Float, Int
 from ..errors import InvalidFile
-from ..kernels.jit import assume_nonnegative, inlined, kernel
+from ..kernels.jit import inlined, kernel
 from .visits import MOST, Statistics, pool_has_room
 
 ROUNDING = 1e-3  # how far rounding may take the sums of a window in a file
@@ -133,8 +133,8 @@ def add_to_window(window: Window, pairs: Int, thresholds: Float) -> None:
     window.span[1] += 1
     newest = (window.span[2] + window.span[1] - 1) % max(1, capacity)
     for h in range(H):
-        pair = 0 if one else assume_nonnegative(pairs[h])
-        count_sample(window, h, pair, thresholds[h], 1)
+        pair = 0 if one else pairs[h]
+        count_sample(window, h, pair, thresholds[h], 1.0)
         if capacity > 0:
             window.pairs[newest, h] = pair
             for i in range(m):
@@ -145,17 +145,17 @@ def add_to_window(window: Window, pairs: Int, thresholds: Float) -> None:
             oldest = window.span[2]
             for h in range(H):
                 pair = int(window.pairs[oldest, h])
-                count_sample(window, h, pair, window.samples[oldest, h], -1)
+                count_sample(window, h, pair, window.samples[oldest, h], -1.0)
             window.span[2] = (oldest + 1) % capacity
             window.span[1] -= 1
 
 
 @inlined
-def count_sample(window: Window, h: int, pair: int, sample: Float, sign: int) -> None:
-    """Add one sample of step h (sign 1) or take it back (sign -1)."""
+def count_sample(window: Window, h: int, pair: int, sample: Float, sign: float) -> None:
+    """Add one sample of step h (sign 1.0) or take it back (sign -1.0)."""
     if np.isnan(sample[0]):
         return
-    window.n[h, pair] += sign
+    window.n[h, pair] += int(sign)
     for i in range(sample.shape[0]):
         if window.n[h, pair] == 0:
             window.sums[i, h, pair] = 0.0
@@ -211,5 +211,5 @@ def rebuild_tree(window: Window) -> None:
 @inlined
 def representative(window: Window, h: int) -> int:
     """The pair with the most samples at step h, the lowest on ties."""
-    pair: int = assume_nonnegative(window.tree[h, 1])
+    pair: int = window.tree[h, 1]
     return pair

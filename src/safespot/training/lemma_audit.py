@@ -177,7 +177,7 @@ def add_sums(rates: SpotRates, state: SpotState, audit: Audit) -> None:
     totals, w = audit.totals, state.scratch
     totals[PHI_SUM] += audit.expected[0]
     totals[WINDOW_SUM] += audit.expected[1]
-    if rates.start < 0:  # D5: a learned start is one more step
+    if rates.start == S:  # D5: a learned start is one more step
         before = state.finished[0] - 1
         phi_0 = rates.radii.bonus_scale * transition_radius(rates.radii, max(1.0, float(before)))
         totals[PHI_SUM] += min(float(H), 2.0 * phi_0) if before > 0 else float(H)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..arrays import Float, InsideEpisode, Int
-from ..kernels.jit import assume_nonnegative, inlined, no_refcount
+from ..kernels.jit import inlined, no_refcount
 from ..learners.compiled_step import DUE, MOVED, learning_step
 from ..model.cmdp import Model
 from ..model.dynamic_programming import forward_values
@@ -93,7 +93,6 @@ def play_chunk(
     )
     stale = True
     for n in range(first, last):
-        n = assume_nonnegative(n)
         if not has_room(statistics, window):
             return n
         look_before(watching.observer, rates, policy, window, watching.tracker)
