@@ -30,7 +30,7 @@ needs_compiler = pytest.mark.skipif(not COMPILED, reason="kernels are plain Pyth
 RUN_KERNEL = """
 import json, sys
 import numpy as np
-from safespot.model.oracle import start_values
+from safespot.model.dynamic_programming import start_values
 start = np.full(int(sys.argv[1]), 0.5)
 try:
     value = start_values(start, np.array([[4.0, 8.0]])).tolist()
