@@ -1,1 +1,1 @@
-"""What is proven about policies without knowing the truth: the learner's interface and the certificate record."""
+"""What play itself proves, without knowing the truth: interface, confidence sequences, meter, alarm, certificate."""

@@ -1,0 +1,144 @@
+"""The safety alarm: tells when a deployed policy no longer keeps its limits, with few false alarms.
+
+For each constraint one bets against "the mean of D is at least 0" with every episode, and starts a new bet in each of
+them (Shiryaev-Roberts; e-detectors, Shin, Ramdas and Rinaldo 2023). With R_t the mean of the constraints' mixtures,
+
+    R_t = sum over starts j <= t of (a supermartingale from 1 on, begun in episode j),     E[R_t | past] <= R_{t-1} + 1
+
+while the limits are kept, so R_t - t is a supermartingale. At the first T with R_T >= A therefore E[T] >= E[R_T] >= A:
+**the mean time to a false alarm is at least A episodes**, from the start and from every restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..arrays import Episode, Float, InsideEpisode, as_count, frozen
+from ..errors import InvalidFile, InvalidOption, SafespotError
+from ..files import read_arrays, write_arrays
+from ..kernels.jit import inlined, no_refcount
+from .differences import Declared, check_totals, declare, differences
+from .meter import as_known, restored, stored
+from .sequences import WEIGHTS, bet
+
+
+class AlarmState(NamedTuple):
+    """What an alarm remembers."""
+
+    wealth: Float  # [m, K]: the bets of every weight, all starts together
+    evidence: Float  # [m]: their mixture
+    counted: Float  # [2]: episodes in all, and since the last alarm
+
+
+class SafetyAlarm:
+    """Watches a policy in use; `observe` says whether to raise the alarm.
+
+    Args:
+        interface: what the episodes are made of, as ``problem.interface`` is.
+        between: the mean number of episodes between false alarms, at least, while every limit is kept.
+        thresholds: the limits where they are known, ``[m]`` or ``[m,H]``; None: episodes carry samples of them.
+        constraint_totals: as for `SafetyMeter`.
+        threshold_totals: as for `SafetyMeter`.
+
+    """
+
+    def __init__(
+        self,
+        interface: Mapping[str, Any],
+        between: int = 10_000,
+        thresholds: ArrayLike | None = None,
+        constraint_totals: ArrayLike | None = None,
+        threshold_totals: ArrayLike | None = None,
+    ) -> None:
+        self.interface = as_known(interface)
+        self.between = as_count("between", between, least=1, error=InvalidOption)
+        self.declared = declare(self.interface, thresholds, constraint_totals, threshold_totals)
+        self.state = alarm_state(self.interface.m)
+        self._x = np.empty(2 + 2 * self.interface.m)
+
+    def observe(self, episode: Episode) -> bool:
+        """Count one episode; True: the evidence is enough for an alarm, and the watch begins anew with the next one."""
+        inside = self.interface.inside(episode)
+        check_totals(self.declared, inside)
+        if self.ringing:
+            restart(self.state)
+        alarm_episode(self.declared, self.state, inside, self._x)
+        return self.ringing
+
+    @property
+    def ringing(self) -> bool:
+        """Whether the last episode raised the alarm."""
+        return bool(self.state.evidence.mean() >= self.between)
+
+    @property
+    def evidence(self) -> Float:
+        """``[m]``: how far each constraint is on the way to an alarm; their mean rings at 1."""
+        return frozen(self.state.evidence / self.between)
+
+    @property
+    def episodes(self) -> int:
+        """How many were counted in all."""
+        return int(self.state.counted[0])
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to a file; `load` goes on as if nothing had happened."""
+        arrays, about = stored(self.interface, self.declared, self.state, 0.0)
+        del about["delta"]
+        write_arrays(path, "alarm", arrays, {**about, "between": self.between})
+
+    @classmethod
+    def load(cls, path: str | Path) -> SafetyAlarm:
+        """Read what `save` wrote; a damaged file is an `InvalidFile`."""
+        arrays, about = read_arrays(path, "alarm")
+        try:
+            alarm = cls({**about["interface"], "action_mask": arrays["mask"]}, about["between"])
+            alarm.declared = restored(arrays, alarm.interface)
+            found = AlarmState(*(arrays[f"state.{name}"].copy() for name in AlarmState._fields))
+            for array, like in zip(found, alarm.state, strict=True):
+                if (
+                    array.dtype != like.dtype
+                    or array.shape != like.shape
+                    or not (array >= 0.0).all()
+                ):
+                    raise InvalidFile("its numbers have another shape or type")
+            alarm.state = found
+        except (SafespotError, KeyError, TypeError, ValueError) as problem:
+            raise InvalidFile(f"{path} does not describe a SafetyAlarm: {problem}") from None
+        return alarm
+
+
+def alarm_state(m: int) -> AlarmState:
+    """Nothing seen yet."""
+    return AlarmState(np.zeros((m, len(WEIGHTS))), np.zeros(m), np.zeros(2))
+
+
+def restart(state: AlarmState) -> None:
+    """Forget every bet."""
+    state.wealth[:] = 0.0
+    state.evidence[:] = 0.0
+    state.counted[1] = 0.0
+
+
+@no_refcount
+def alarm_episode(declared: Declared, state: AlarmState, episode: InsideEpisode, x: Float) -> None:
+    """`alarm_step` for an episode that comes alone."""
+    alarm_step(declared, state, episode, x)
+
+
+@inlined
+def alarm_step(declared: Declared, state: AlarmState, episode: InsideEpisode, x: Float) -> None:
+    """Bet on one episode; `x` ``[2+2m]`` is a buffer.
+
+    Row 3+2i is 1 less the largest D, scaled to [0,1]: its mean is at most `kept` while the limit is kept.
+    """
+    differences(declared, episode.rewards, episode.constraints, episode.thresholds, x)
+    for i in range(state.evidence.shape[0]):
+        kept = 1.0 + declared.least[i] * declared.scale[1 + i]
+        state.evidence[i] = bet(state.wealth[i], 1.0, kept, x[3 + 2 * i])
+    state.counted[0] += 1.0
+    state.counted[1] += 1.0

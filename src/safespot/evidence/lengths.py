@@ -1,0 +1,54 @@
+"""How many episodes a proof takes, before any is played."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..arrays import as_count, as_floats
+from ..errors import InvalidOption
+from .meter import as_delta
+from .sequences import targets
+
+MOST = 2**53
+
+
+def episodes_to_proof(
+    room: float, deviation: float, delta: float = 0.05, *, constraints: int = 1
+) -> int:
+    """About how many episodes a trial takes to prove that a policy keeps its limit; half of them take less.
+
+    It is where the mixture of `sequences.FixedMeans`, planned for that number, reaches m / delta if every episode is as
+    good as the average one: ``sum_k prior_k exp(n (c_k q - c_k^2 / 2)) = m / delta``, q = room / deviation. Where a
+    range is much wider than the deviation, the first hundred episodes are worth less, and it takes longer.
+
+    Args:
+        room: by how much the policy keeps its limit on average, V_g - alpha in the user's units; of a policy that
+            breaks it, by how much.
+        deviation: the standard deviation of an episode's difference D, the sum of its constraint signals less that of
+            its threshold samples, in the same units.
+        delta: the confidence of the proof is 1 - delta.
+        constraints: m; each has its share of delta.
+
+    """
+    m = as_count("constraints", constraints, least=1, error=InvalidOption)
+    as_floats("room and deviation", [room, deviation], error=InvalidOption)
+    if not (room > 0.0 and deviation > 0.0):
+        raise InvalidOption(f"room {room} and deviation {deviation} must be positive.")
+    level, quotient = math.log(m / as_delta(delta)), room / deviation
+
+    def proven(n: int) -> bool:
+        made = targets(n)
+        exponents = made.log_prior + n * made.rate * (quotient - made.rate / 2.0)
+        return bool(np.logaddexp.reduce(exponents) >= level)
+
+    low, high = 0, 1
+    while not proven(high):
+        low, high = high, 2 * high
+        if high > MOST:
+            raise InvalidOption(f"a room of {room} takes more than {MOST} episodes to prove.")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if proven(middle) else (middle, high)
+    return high

@@ -1,0 +1,214 @@
+"""The safety meter: bounds on the violation that was really played, from the episodes alone.
+
+The paper's violation R_T = sum_t (alpha - V_g^{pi_t}) is observable up to noise: the difference D_t of an episode
+(`differences`) has the mean V_g^{pi_t} - alpha given the past. `sequences.ChangingMeans` bounds the sum of these means
+at all times at once. Nothing is assumed of the world but that signals lie in their declared ranges and that the mean
+of an episode's threshold samples is the threshold: no model, no Markov property, no stationarity; policies may change
+with every episode, in any way that looks only at the past, and thresholds may drift.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..arrays import Episode, Float, InsideEpisode, frozen
+from ..errors import InvalidFile, InvalidOption, SafespotError
+from ..files import read_arrays, write_arrays
+from ..kernels.jit import inlined, no_refcount
+from .differences import DECLARED, Declared, check_totals, declare, derived, differences
+from .interface import Interface
+from .interface import make_interface as as_interface
+from .sequences import ChangingMeans, changing_means, observe_changing, sums_of_means
+
+REWARD = 0.1  # the reward's part of delta: safety keeps the rest
+
+
+class SafetyMeter:
+    """Bounds at all times on how much was violated so far, and on the reward.
+
+    All of them hold at once, over all times, constraints and sides, with probability 1 - delta.
+
+    Args:
+        interface: what the episodes are made of, as ``problem.interface`` is.
+        delta: what may be missed.
+        thresholds: the limits where they are known, ``[m]`` or ``[m,H]``; None: episodes carry samples of them.
+        constraint_totals: (low, high), one for all constraints or one each: where an episode's total is known to lie,
+            if that is a smaller range than that of H steps. Bounds narrow with it.
+        threshold_totals: the same of an episode's threshold samples.
+
+    """
+
+    def __init__(
+        self,
+        interface: Mapping[str, Any],
+        delta: float = 0.05,
+        thresholds: ArrayLike | None = None,
+        constraint_totals: ArrayLike | None = None,
+        threshold_totals: ArrayLike | None = None,
+    ) -> None:
+        self.interface = as_known(interface)
+        self.delta = as_delta(delta)
+        self.declared = declare(self.interface, thresholds, constraint_totals, threshold_totals)
+        self.state = changing_means(2 + 2 * self.interface.m)
+        self._x = np.empty(2 + 2 * self.interface.m)
+
+    def observe(self, episode: Episode) -> None:
+        """Count one episode; an invalid one changes nothing."""
+        inside = self.interface.inside(episode)
+        check_totals(self.declared, inside)
+        meter_episode(self.declared, self.state, inside, self._x)
+
+    @property
+    def episodes(self) -> int:
+        """How many were counted."""
+        return int(self.state.counted[0])
+
+    @property
+    def violation_bounds(self) -> tuple[Float, Float]:
+        """(lower ``[m]``, upper ``[m]``) of the sum over all episodes so far of what each fell short of its limit.
+
+        In the user's units: of alpha - V_g for ">=", of V_g - alpha for "<="; above 0 it is a violation.
+        """
+        low, high = meter_bounds(self.declared, self.state, self.interface, self.delta)[0]
+        return frozen(low), frozen(high)
+
+    @property
+    def mean_bounds(self) -> tuple[Float, Float]:
+        """The same divided by the number of episodes; the whole range before the first."""
+        if self.episodes == 0:
+            least, width = self.declared.least, self.declared.width
+            scale = np.abs(self.interface.units.constraints.scale)
+            return frozen(-scale * (least + width)), frozen(-scale * least)
+        low, high = self.violation_bounds
+        return frozen(low / self.episodes), frozen(high / self.episodes)
+
+    @property
+    def reward_bounds(self) -> tuple[float, float]:
+        """(lower, upper) of an episode's expected reward, on average over all episodes so far."""
+        return meter_bounds(self.declared, self.state, self.interface, self.delta)[1]
+
+    # Files
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to a file; `load` goes on as if nothing had happened."""
+        write_arrays(path, "meter", *stored(self.interface, self.declared, self.state, self.delta))
+
+    @classmethod
+    def load(cls, path: str | Path) -> SafetyMeter:
+        """Read what `save` wrote; a damaged file is an `InvalidFile`."""
+        arrays, about = read_arrays(path, "meter")
+        try:
+            meter = cls({**about["interface"], "action_mask": arrays["mask"]}, about["delta"])
+            meter.declared = restored(arrays, meter.interface)
+            meter.state = check_changing(meter.state, arrays)
+        except (SafespotError, KeyError, TypeError, ValueError) as problem:
+            raise InvalidFile(f"{path} does not describe a SafetyMeter: {problem}") from None
+        return meter
+
+
+@no_refcount
+def meter_episode(
+    declared: Declared, state: ChangingMeans, episode: InsideEpisode, x: Float
+) -> None:
+    """`meter_step` for an episode that comes alone."""
+    meter_step(declared, state, episode, x)
+
+
+@inlined
+def meter_step(declared: Declared, state: ChangingMeans, episode: InsideEpisode, x: Float) -> None:
+    """Count one episode; `x` ``[2+2m]`` is a buffer."""
+    differences(declared, episode.rewards, episode.constraints, episode.thresholds, x)
+    observe_changing(state, x)
+
+
+def meter_bounds(
+    declared: Declared, state: ChangingMeans, interface: Interface, delta: float
+) -> tuple[tuple[Float, Float], tuple[float, float]]:
+    """The bounds of the violation's sum ``[m]`` and of the mean reward, in the user's units."""
+    m, H, n = interface.m, interface.H, state.counted[0]
+    shares = np.full(2 + 2 * m, (1.0 - REWARD) * delta / (2 * m))
+    shares[:2] = REWARD * delta / 2
+    low = np.empty(2 + 2 * m)
+    sums_of_means(state, -np.log(shares), low)
+    # Rows are bounds of sums in [0, n]; an upper one is n less the lower one of what is missing to 1.
+    ends = [low[0] / max(n, 1.0), 1.0 - low[1] / max(n, 1.0)]
+    reward = (float(interface.units.reward.total_outside(H * end, H)) for end in ends)
+    least, width = declared.least, declared.width
+    scale = np.abs(interface.units.constraints.scale)
+    lower = n * least + width * low[2::2]
+    upper = n * (least + width) - width * low[3::2]
+    upper = np.maximum(upper, lower)
+    first, second = reward
+    return (-scale * upper, -scale * lower), (first, max(first, second))
+
+
+def as_known(interface: Mapping[str, Any]) -> Interface:
+    """The interface of ``problem.interface``."""
+    try:
+        return as_interface(**interface)
+    except TypeError as problem:
+        raise InvalidOption(
+            f"interface must be what problem.interface or env_interface(…) is: {problem}."
+        ) from None
+
+
+def as_delta(delta: float) -> float:
+    """`delta` as a probability."""
+    if isinstance(delta, bool) or not isinstance(delta, (int, float)) or not 0.0 < delta < 1.0:
+        raise InvalidOption(f"delta must be a number in (0, 1), got {delta!r}.")
+    return float(delta)
+
+
+def stored(
+    interface: Interface, declared: Declared, state: Any, delta: float
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a file holds: arrays, and a description for JSON."""
+    arrays = {f"state.{name}": array for name, array in state._asdict().items() if name != "terms"}
+    arrays |= {f"declared.{name}": getattr(declared, name) for name in DECLARED}
+    arrays["mask"] = np.ascontiguousarray(interface.mask)
+    return arrays, {"interface": interface.arguments, "delta": delta}
+
+
+def restored(arrays: Mapping[str, Any], interface: Interface) -> Declared:
+    """What a file says was declared; `InvalidFile` where it cannot have been."""
+    alpha, values, limits = (arrays[f"declared.{name}"] for name in DECLARED)
+    m, H = interface.m, interface.H
+    for array, shape in (
+        (alpha, (m,) if len(alpha) else (0,)),
+        (values, (2, m)),
+        (limits, (2, m)),
+    ):
+        if (
+            array.dtype != np.float64
+            or array.shape != shape
+            or not (np.abs(array - H / 2) <= H / 2).all()
+        ):
+            raise InvalidFile("the totals that it declares are none of these episodes")
+    if (values[0] >= values[1]).any() or (limits[0] > limits[1]).any():
+        raise InvalidFile("the totals that it declares are none of these episodes")
+    return derived(H, alpha, values, limits)
+
+
+def check_changing(fresh: ChangingMeans, arrays: Mapping[str, Any]) -> ChangingMeans:
+    """The state that a file holds, if it can belong to a meter that began with `fresh`."""
+    kept = {name: arrays[f"state.{name}"].copy() for name in fresh._fields if name != "terms"}
+    found = fresh._replace(**kept)
+    for array, like in zip(found, fresh, strict=True):
+        if array.dtype != np.float64 or array.shape != like.shape or not np.isfinite(array).all():
+            raise InvalidFile("its numbers have another shape or type")
+    n = found.counted[0]
+    if not (
+        n >= 0.0
+        and n == np.floor(n)
+        and (found.product > 0.0).all()
+        and (found.power == np.floor(found.power)).all()
+        and ((found.total >= 0.0) & (found.total <= n)).all()
+        and (np.abs(found.drift) <= n).all()
+    ):
+        raise InvalidFile("its numbers contradict each other")
+    return found

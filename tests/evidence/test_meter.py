@@ -1,0 +1,269 @@
+"""The meter and the alarm: user's units, missing samples, what is declared, files, false alarms."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import safespot as ss
+from safespot.errors import InvalidEpisode, InvalidFile, InvalidOption
+from safespot.evidence.alarm import SafetyAlarm
+from safespot.evidence.meter import REWARD, SafetyMeter
+from safespot.files import read_arrays, write_arrays
+
+from . import reference as ref
+
+Array = Any
+COSTS = {
+    "states": 2, "actions": 1, "horizon": 3, "constraints": 2, "start": None, "senses": ("<=", ">="),
+    "ranges": {"reward": (-1.0, 3.0), "constraints": ((0.0, 10.0), (2.0, 4.0))},
+}  # fmt: skip
+
+
+def episode(rng: np.random.Generator, *, missing: float = 0.0) -> ss.Episode:
+    """Three steps in the units of `COSTS`."""
+    low, width = np.array([0.0, 2.0]), np.array([10.0, 2.0])
+    thresholds = low + width * rng.random((3, 2)) ** 2
+    thresholds[rng.random(3) < missing] = np.nan
+    return ss.Episode(
+        rng.integers(0, 2, 4),
+        np.zeros(3, np.int64),
+        -1.0 + 4.0 * rng.random(3),
+        low + width * rng.random((3, 2)),
+        thresholds,
+    )
+
+
+def watched(
+    n: int, seed: int = 0, missing: float = 0.0, **options: Any
+) -> tuple[SafetyMeter, list]:
+    rng, meter = np.random.default_rng(seed), SafetyMeter(COSTS, **options)
+    episodes = [episode(rng, missing=missing) for _ in range(n)]
+    for each in episodes:
+        meter.observe(each)
+    return meter, episodes
+
+
+def expected_bounds(least: Array, most: Array, low: float, high: float, share: float) -> Array:
+    """Bounds of the sum of means of numbers between `least` and `most`, which lie in [low, high]."""
+    width, n = high - low, len(least)
+    below = ref.changing_sum((least - low) / width, share)
+    above = ref.changing_sum((high - most) / width, share)
+    return np.array([n * low + width * below, n * high - width * above])
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_bounds_are_those_of_the_slow_reading_in_the_users_units(missing: float) -> None:
+    meter, episodes = watched(300, missing=missing)
+    lower, upper = meter.violation_bounds
+    share = (1.0 - REWARD) * 0.05 / 4
+    for i, (low, high, sign) in enumerate(((0.0, 30.0, 1.0), (6.0, 12.0, -1.0))):
+        values = np.array([e.constraints[:, i].sum() for e in episodes])
+        hints = [
+            np.array([np.nan_to_num(e.thresholds[:, i], nan=worst / 3).sum() for e in episodes])
+            for worst in (low, high)
+        ]
+        # A violation is what a cost is above its budget, or a benefit below its limit.
+        ends = sorted((sign * (values - hint) for hint in hints), key=lambda end: float(end.sum()))
+        expected = expected_bounds(ends[0], ends[1], low - high, high - low, share)
+        np.testing.assert_allclose([lower[i], upper[i]], expected, rtol=1e-8)
+    rewards = np.array([e.rewards.sum() for e in episodes])
+    expected = expected_bounds(rewards, rewards, -3.0, 9.0, REWARD * 0.05 / 2) / 300
+    np.testing.assert_allclose(meter.reward_bounds, expected, rtol=1e-8)
+    np.testing.assert_allclose(meter.mean_bounds, np.array([lower, upper]) / 300)
+    assert meter.episodes == 300
+
+
+def test_missing_samples_only_widen() -> None:
+    rng = np.random.default_rng(1)
+    whole, holes = SafetyMeter(COSTS), SafetyMeter(COSTS)
+    for _ in range(200):
+        each = episode(rng)
+        whole.observe(each)
+        seen = np.where(rng.random((3, 1)) < 0.2, np.nan, each.thresholds)
+        holes.observe(ss.Episode(each.states, each.actions, each.rewards, each.constraints, seen))
+    for side, (a, b) in zip(
+        (1, -1), zip(whole.violation_bounds, holes.violation_bounds, strict=True), strict=True
+    ):
+        assert (side * a > side * b).all()
+
+
+def test_before_the_first_episode_nothing_was_violated_and_anything_may_come() -> None:
+    meter = SafetyMeter(COSTS)
+    assert meter.episodes == 0
+    for bound in meter.violation_bounds:
+        assert bound.tolist() == [0.0, 0.0]
+    np.testing.assert_allclose(meter.mean_bounds, [[-30.0, -6.0], [30.0, 6.0]])
+    np.testing.assert_allclose(meter.reward_bounds, [-3.0, 9.0])
+
+
+def test_known_thresholds_and_declared_totals_narrow() -> None:
+    """D has the range 2H, with known thresholds H, and less where totals are known to be small."""
+    rng = np.random.default_rng(2)
+    interface = {"states": 1, "actions": 1, "horizon": 10, "constraints": 1, "senses": "<="}
+    falls = (rng.random((2_000, 10)) < 0.002).astype(float)
+    falls[np.cumsum(falls, axis=1) > 1] = 0.0
+    meters = [
+        SafetyMeter(interface),
+        SafetyMeter(interface, thresholds=[0.05]),
+        SafetyMeter(interface, thresholds=[0.05], constraint_totals=(0, 1)),
+        SafetyMeter(interface, constraint_totals=(0, 1), threshold_totals=[(0.0, 0.1)]),
+    ]
+    for row in falls:
+        hints = np.full((10, 1), 0.005)
+        for meter in meters:
+            meter.observe(
+                ss.Episode(np.zeros(11, np.int64), np.zeros(10, np.int64), row, row[:, None], hints)
+            )
+    widths = [float(np.subtract(*meter.mean_bounds[::-1])[0]) for meter in meters]
+    assert widths[0] > 1.4 * widths[1]
+    assert widths[1] > 2.0 * widths[2]
+    assert widths[3] == pytest.approx(widths[2], rel=0.2)
+    for meter in meters:
+        lower, upper = meter.mean_bounds
+        assert lower[0] <= falls.sum(axis=1).mean() - 0.05 <= upper[0]
+    with pytest.raises(InvalidEpisode, match="constraint_totals"):
+        meters[2].observe(
+            ss.Episode(
+                np.zeros(11, np.int64),
+                np.zeros(10, np.int64),
+                np.zeros(10),
+                np.full((10, 1), 0.3),
+                hints,
+            )
+        )
+    with pytest.raises(InvalidEpisode, match="threshold_totals"):
+        meters[3].observe(
+            ss.Episode(
+                np.zeros(11, np.int64),
+                np.zeros(10, np.int64),
+                np.zeros(10),
+                np.zeros((10, 1)),
+                20 * hints,
+            )
+        )
+    assert [meter.episodes for meter in meters] == [2_000] * 4
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"delta": 0.0}, {"delta": True}, {"thresholds": [1.0]}, {"constraint_totals": (1, 0)},
+        {"constraint_totals": (0, 31)}, {"threshold_totals": [(0, 1)]}, {"constraint_totals": "few"},
+        {"thresholds": [6.0, 7.0], "threshold_totals": (6, 7)},
+    ],
+)  # fmt: skip
+def test_nonsense_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidOption):
+        SafetyMeter(COSTS, **options)
+
+
+def test_an_interface_must_be_one() -> None:
+    with pytest.raises(InvalidOption, match=r"problem\.interface"):
+        SafetyMeter({"states": 3})
+
+
+@pytest.mark.parametrize("at", [0, 1, 127, 128, 200])
+def test_resumed_equals_never_stopped(tmp_path: Path, at: int) -> None:
+    options: dict[str, Any] = {"delta": 0.1, "constraint_totals": [(0, 30), (6, 12)]}
+    whole, episodes = watched(300, 3, 0.1, **options)
+    part = SafetyMeter(COSTS, **options)
+    for each in episodes[:at]:
+        part.observe(each)
+    part.save(tmp_path / "meter")
+    part = SafetyMeter.load(tmp_path / "meter")
+    for each in episodes[at:]:
+        part.observe(each)
+    for a, b in zip(whole.state, part.state, strict=True):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(whole.violation_bounds, part.violation_bounds)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("state.counted", -1.0), ("state.counted", 0.5), ("state.product", 0.0), ("state.product", math.nan),
+        ("state.total", 1e9), ("state.power", 0.5), ("declared.values", 7.0), ("declared.limits", math.nan),
+    ],
+)  # fmt: skip
+def test_a_file_that_contradicts_itself_is_refused(tmp_path: Path, name: str, value: float) -> None:
+    meter, _ = watched(5)
+    meter.save(tmp_path / "meter")
+    arrays, about = read_arrays(tmp_path / "meter", "meter")
+    arrays[name] = np.full_like(arrays[name], value)
+    write_arrays(tmp_path / "meter", "meter", arrays, about)
+    with pytest.raises(InvalidFile, match="SafetyMeter"):
+        SafetyMeter.load(tmp_path / "meter")
+
+
+# The alarm
+
+COINS = {"states": 1, "actions": 1, "horizon": 4, "constraints": 1}
+
+
+def coins(rng: np.random.Generator, p: float) -> ss.Episode:
+    g, x = (rng.random((4, 1)) < p).astype(float), (rng.random((4, 1)) < 0.5).astype(float)
+    return ss.Episode(np.zeros(5, np.int64), np.zeros(4, np.int64), g[:, 0], g, x)
+
+
+def until_alarm(seed: int, p: float, between: int, most: int) -> int:
+    """The episode of the first alarm, at most so many."""
+    rng, alarm = np.random.default_rng(seed), SafetyAlarm(COINS, between)
+    for t in range(1, most + 1):
+        if alarm.observe(coins(rng, p)):
+            return t
+    return most
+
+
+def rare_enough(waits: list[int], between: int) -> bool:
+    """Whether the mean wait can be what was stated; three standard errors are granted."""
+    return bool(np.mean(waits) + 3.0 * np.std(waits) / math.sqrt(len(waits)) >= between)
+
+
+def test_false_alarms_are_as_rare_as_stated() -> None:
+    """A policy exactly at its limit; cutting long waits off can only make their mean smaller."""
+    assert rare_enough([until_alarm(seed, 0.5, 50, 500) for seed in range(150)], 50)
+    assert not rare_enough([until_alarm(seed, 0.5, 25, 500) for seed in range(150)], 50)
+
+
+def test_a_break_is_noticed() -> None:
+    delays = [until_alarm(seed, 0.3, 1_000, 2_000) for seed in range(40)]
+    assert np.median(delays) < 60
+    assert max(delays) < 200
+
+
+def test_an_alarm_begins_anew_and_survives_a_file(tmp_path: Path) -> None:
+    rng, alarm, rang = np.random.default_rng(0), SafetyAlarm(COINS, 100), []
+    for t in range(300):
+        if alarm.observe(coins(rng, 0.2)):
+            rang.append(t)
+            assert alarm.ringing
+            assert alarm.evidence[0] >= 1.0
+        if t == 150:
+            alarm.save(tmp_path / "alarm")
+            alarm = SafetyAlarm.load(tmp_path / "alarm")
+    assert len(rang) > 3
+    assert alarm.episodes == 300
+    with pytest.raises(InvalidFile):
+        SafetyMeter.load(tmp_path / "alarm")
+    arrays, about = read_arrays(tmp_path / "alarm", "alarm")
+    write_arrays(
+        tmp_path / "alarm", "alarm", {**arrays, "state.wealth": -arrays["state.wealth"] - 1}, about
+    )
+    with pytest.raises(InvalidFile, match="SafetyAlarm"):
+        SafetyAlarm.load(tmp_path / "alarm")
+
+
+def test_several_constraints_share_one_rate_of_false_alarms() -> None:
+    rng, waits = np.random.default_rng(1), []
+    for _ in range(60):
+        alarm = SafetyAlarm({**COINS, "constraints": 3}, 50)
+        while not alarm.ringing and alarm.episodes < 500:
+            g, x = ((rng.random((4, 3)) < 0.5).astype(float) for _ in range(2))
+            alarm.observe(ss.Episode(np.zeros(5, np.int64), np.zeros(4, np.int64), g[:, 0], g, x))
+        waits.append(alarm.episodes)
+    assert rare_enough(waits, 50)
