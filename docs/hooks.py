@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[1]
 # MathML needs a font with a table for mathematics, which not every system has. This one is under the Open Font License.
 FONT = Path(str(distribution("ziamath").locate_file("ziamath/fonts/STIXTwoMath-Regular.ttf")))
 # Public modules beside the ones that `safespot` itself takes names from.
-MODULES = ("clinic", "gym", "problems", "theory", "report", "experiments.summary")
+MODULES = ("gym", "problems", "theory", "report", "experiments.summary")
 OPTION = re.compile(r"^ +(\w+): (.*?)(?=^ +\w+: |\Z)", re.MULTILINE | re.DOTALL)
 MATH = re.compile(r'<(span|div) class="arithmatex">\\[(\[](?P<latex>.*?)\\[)\]]</\1>', re.DOTALL)
 TEST = re.compile(r"<td><code>tests/[^<]+::[^<]+")

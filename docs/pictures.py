@@ -173,7 +173,7 @@ def level(axes: Any, value: Any, words: str, x: Any = None) -> None:
 
 
 def save(path: Path, draw: Callable[[Any], Any]) -> None:
-    """Draw in the house's style; text stays text, and nothing depends on the day."""
+    """Draw in the site's style; text stays text, and nothing depends on the day."""
     import matplotlib as mpl
 
     mpl.use("svg")
@@ -192,27 +192,33 @@ def save(path: Path, draw: Callable[[Any], Any]) -> None:
 
 # The path of the data, as boxes and arrows: (column, row, title, second line, code)
 BOXES = {
-    "play": (0.5, 0, "play π_t for H steps", "the environment, or a simulation", "simulation.play"),
+    "play": (
+        0.5,
+        0,
+        "play π_t for H steps",
+        "the environment, or a simulation",
+        "model.simulation.play",
+    ),
     "episode": (0.5, 1, "episode t", "states, actions, noisy signals", "arrays.Episode"),
-    "counts": (0, 2, "counts and sums", "n, Σr, Σg, successors", "estimators.add_visit"),
+    "counts": (0, 2, "counts and sums", "n, Σr, Σg, successors", "spot.visits.add_visit"),
     "window": (
         1,
         2,
         "growing window",
         "threshold samples, the newest share γ",
-        "estimators.add_to_window",
+        "spot.window.add_to_window",
     ),
-    "model": (0, 3, "optimistic model", "r̂ + φ, ĝ + φ, p̂", "optimism.refresh_pair"),
-    "bounds": (1, 3, "threshold α_ξ", "between α̂ − ζ and α̂ + ζ", "optimism.threshold_bounds"),
+    "model": (0, 3, "optimistic model", "r̂ + φ, ĝ + φ, p̂", "spot.optimism.refresh_pair"),
+    "bounds": (1, 3, "threshold α_ξ", "between α̂ − ζ and α̂ + ζ", "spot.optimism.threshold_bounds"),
     "evaluation": (
         0,
         4,
         "truncated evaluation",
         "Q_r + Σ λ Q_g, at most the steps left",
-        "planning.evaluate_states",
+        "spot.planning.evaluate_states",
     ),
-    "dual": (1, 5, "dual step", "λ rises where V_g falls short of α_ξ", "updates.dual_step"),
-    "policy": (0, 5, "mirror ascent", "π_{t+1} ∝ π_t exp(η Q)", "updates.mirror_ascent"),
+    "dual": (1, 5, "dual step", "λ rises where V_g falls short of α_ξ", "spot.updates.dual_step"),
+    "policy": (0, 5, "mirror ascent", "π_{t+1} ∝ π_t exp(η Q)", "spot.updates.mirror_ascent"),
 }
 ARROWS = [
     ("play", "episode"), ("episode", "counts"), ("episode", "window"), ("counts", "model"), ("window", "bounds"),

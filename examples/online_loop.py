@@ -48,7 +48,7 @@ def main() -> None:
     with ss.open(given.folder, learner) as durable:
         print(f"{durable.episode - 1} patients are on the disk.")
         for _ in range(given.patients):
-            rng = np.random.default_rng([7, durable.episode])  # the luck of this patient
+            rng = np.random.default_rng([7, durable.episode])  # the noise of this patient
             draw = lambda step, state: durable.act(step, state, rng)  # noqa: E731, B023
             durable.observe(play(draw, rng))  # when this returns, nothing can take it away
         low, high = (float(bound[0]) for bound in durable.threshold_bounds)

@@ -62,8 +62,7 @@ def test_the_wheel_installs_and_works_alone(tmp_path: Path) -> None:
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, project)
     ignore = shutil.ignore_patterns("__pycache__")
-    for name in ("src", "benchmarks"):
-        shutil.copytree(ROOT / name, project / name, ignore=ignore)
+    shutil.copytree(ROOT / "src", project / "src", ignore=ignore)
     quiet: dict[str, Any] = {"check": True, "capture_output": True, "timeout": 300}
     build: list[Any] = [
         sys.executable,
@@ -102,8 +101,7 @@ print(json.dumps([ss.__file__, ss.__version__, metadata["Version"], ss.solve(mac
     assert (target / "safespot" / "verification" / "sweeps" / "coverage.toml").exists()
     installed = {p.relative_to(target) for p in (target / "safespot").rglob("*.py")}
     sources = {p.relative_to(SOURCE.parent) for p in SOURCE.rglob("*.py")}
-    benches = {"safespot" / p.relative_to(ROOT) for p in (ROOT / "benchmarks").rglob("*.py")}
-    assert installed == sources | benches
+    assert installed == sources
 
 
 def test_the_installed_metadata_ask_for_what_is_imported() -> None:
@@ -128,7 +126,7 @@ RUN_KERNEL = """
 import logging
 logging.basicConfig(format="%(name)s %(levelname)s %(message)s")
 import numpy as np
-from safespot.model.oracle import start_values
+from safespot.model.dynamic_programming import start_values
 print(start_values(np.array([0.25, 0.75]), np.array([[4.0, 8.0]])).tolist())
 print(sum(start_values.stats.cache_hits.values()))
 """
@@ -159,9 +157,9 @@ def test_a_damaged_cache_is_compiled_anew(copied: Path, suffix: str, damage: str
     assert result.stdout.split() == ["[7.0]", "0"]
     assert "safespot.kernels.jit WARNING compiled code of" in result.stderr
     assert "compiling anew" in result.stderr
-    mended = run_python(RUN_KERNEL, copied, copied)
-    assert mended.stdout.split() == ["[7.0]", "1"]
-    assert mended.stderr == ""
+    repaired = run_python(RUN_KERNEL, copied, copied)
+    assert repaired.stdout.split() == ["[7.0]", "1"]
+    assert repaired.stderr == ""
 
 
 def test_an_edit_in_another_module_is_noticed(copied: Path) -> None:

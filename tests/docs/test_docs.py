@@ -6,6 +6,7 @@ import ast
 import importlib
 import inspect
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -115,20 +116,27 @@ def test_every_command_is_in_the_page_on_the_command() -> None:
         assert any(first.startswith(f"`safespot {name}") for first in told), name
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/contributing/house.md"])
-def test_every_module_is_on_the_map(page: str) -> None:
-    text = (DOCS.parent / page).read_text(encoding="utf-8")
-    source = Path(importlib.import_module("safespot").__file__ or "").parent
-    modules = {
-        path.stem
-        for path in (
-            *source.glob("*.py"),
-            *(found.parent for found in source.glob("*/__init__.py")),
-        )
-        if not path.name.startswith("_")
+def test_the_packages_are_listed_in_the_order_of_their_layers() -> None:
+    """README and architecture name every package and module, from the lowest of the linter's layers up."""
+    contracts = tomllib.loads((DOCS.parent / "pyproject.toml").read_text())["tool"]["importlinter"]
+    layers = [layer.split(" | ") for layer in contracts["contracts"][0]["layers"]]
+    height = {
+        name.removeprefix("safespot."): -k for k, layer in enumerate(layers) for name in layer
     }
-    assert len(modules) > 30
-    assert {name for name in modules if not re.search(rf"\b{name}\b", text)} == set()
+    source = Path(importlib.import_module("safespot").__file__ or "").parent
+    found = {path.name.removesuffix(".py") for path in source.iterdir() if path.name[0] not in "_."}
+    assert height.keys() == {name for name in found if (source / name).is_dir()} | {
+        path.stem for path in source.glob("[!_]*.py")
+    }
+
+    table = (DOCS.parent / "README.md").read_text().partition("## What is where")[2]
+    rows = re.findall(r"^\| (`.+?) \|", table.partition("\n## ")[0], re.MULTILINE)
+    picture = (DOCS / "contributing" / "architecture.md").read_text().split("```")[1]
+    for text in (" ".join(rows), picture):
+        named = [name for name in re.findall(r"\w+", text) if name in height]
+        assert sorted(named) == sorted(height)
+        heights = [height[name] for name in named]
+        assert heights == sorted(heights)
 
 
 def test_kernel_names_in_the_notation_are_in_the_code() -> None:

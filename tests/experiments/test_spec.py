@@ -115,11 +115,11 @@ def test_a_file_is_told_by_its_content(tmp_path: Path) -> None:
         return {run.id for run in as_spec({**TINY, "problem": chosen}).runs()}
 
     cmdp = ss.problems.make("bandit").cmdp
-    first, twin, other = (tmp_path / f"{name}.safetensors" for name in ("a", "b", "c"))
+    first, same, other = (tmp_path / f"{name}.safetensors" for name in ("a", "b", "c"))
     cmdp.save(first)
-    cmdp.save(twin)
+    cmdp.save(same)
     cmdp.with_thresholds(0.5 * cmdp.limits).save(other)
-    assert ids(first) == ids(twin)
+    assert ids(first) == ids(same)
     assert not ids(first) & ids(other)
     run = as_spec({**TINY, "problem": {"name": "file", "options": {"path": str(first)}}}).runs()[0]
     assert read_setting(run.setting).problem.cmdp == cmdp

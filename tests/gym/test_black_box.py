@@ -308,11 +308,11 @@ def test_a_run_holds_realised_sums() -> None:
     assert run.strong_regret is None
     assert np.isnan(run.optimum)
     assert run.learner is learner
-    twin, streams = spot(problem.interface), ss.streams(2)
+    by_hand, streams = spot(problem.interface), ss.streams(2)
     violations = strong = 0.0
     for t in range(1, 61):
-        played = ss.play(problem, twin.policy, streams, t)
-        twin.observe(played)
+        played = ss.play(problem, by_hand.policy, streams, t)
+        by_hand.observe(played)
         lacking = (played.constraints - played.thresholds).sum()
         violations, strong = violations + lacking, strong + max(lacking, 0.0)
         assert run.values[t - 1] == played.rewards.sum()
@@ -407,14 +407,14 @@ def test_what_cannot_be_is_named_and_the_learner_goes_on(crime: str) -> None:
     does, words = CRIMES[crime]
     declared: dict[str, Any] = {"horizon": 4, "endings": NOTHING, "start": 0}
     box, sound = ss.BlackBox(Rogue(does), **declared), ss.BlackBox(Corridor(), **declared)
-    learner, twin = spot(box.interface), spot(box.interface)
+    learner, expected = spot(box.interface), spot(box.interface)
     with pytest.raises(ss.InvalidEpisode, match=f"^episode 4, step 1, {words}") as caught:
         ss.learn_env(box, learner, seed=5, record="all")
     assert learner.episode == 4
     run = caught.value.run  # type: ignore[attr-defined]
     assert run.episodes.tolist() == [1, 2, 3]
-    ss.learn_env(sound, twin, 3, seed=5)
-    np.testing.assert_array_equal(learner.policy, twin.policy)
+    ss.learn_env(sound, expected, 3, seed=5)
+    np.testing.assert_array_equal(learner.policy, expected.policy)
     assert ss.learn_env(box, learner, seed=5, record="all").episodes.tolist() == list(range(4, 61))
 
 

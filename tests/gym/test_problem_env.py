@@ -262,9 +262,9 @@ def test_a_copy_shares_the_problem() -> None:
     env: Any = ProblemEnv(mixed())
     env.reset(seed=0)
     assert env.spec.make().unwrapped.problem is env.problem
-    twin = copy.deepcopy(env)
-    assert twin.problem is env.problem
-    ours, theirs = env.step(1), twin.step(1)  # but goes its own way
+    copied = copy.deepcopy(env)
+    assert copied.problem is env.problem
+    ours, theirs = env.step(1), copied.step(1)  # but goes its own way
     assert ours[:4] == theirs[:4]
     np.testing.assert_array_equal(ours[4]["constraint"], theirs[4]["constraint"])
 

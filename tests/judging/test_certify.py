@@ -1,4 +1,4 @@
-"""Certificates: against a slow twin, over many seeds, and as records; proposals; trials are in `test_trials.py`."""
+"""Certificates: against a reference implementation, over many seeds, and as records; proposals."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def fed(variant: str, how_many: int, **changes: Any) -> tuple[Subject, Spot, lis
     return subject, learner, seen
 
 
-def twin(
+def reference(
     subject: Subject, learner: Spot, seen: list[ss.Episode], times: int, policy: Array
 ) -> Array:
     """Value bounds of the reward and the constraints, [2, 1+M], inside, from the episodes alone."""
@@ -118,7 +118,7 @@ def test_bounds_are_those_of_the_twin(variant: str, monkeypatch: pytest.MonkeyPa
         multiply(learner, times)
         policy = random_policy(np.random.default_rng(1), subject.mask)
         found = ss.certify(learner, policy)
-        reward, values = outside(subject, twin(subject, learner, seen, times, policy))
+        reward, values = outside(subject, reference(subject, learner, seen, times, policy))
         np.testing.assert_allclose(found.reward_bounds, reward, rtol=0, atol=1e-11)
         np.testing.assert_allclose(found.value_bounds, values, rtol=0, atol=1e-11)
         assert found.episodes == episodes

@@ -1,4 +1,4 @@
-"""The learners beside SPOT: against their slow twins, in `learn` and in sweeps, and what each is known for."""
+"""The baselines: against their reference implementations, in `learn` and in sweeps, and what each is known for."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from safespot.experiments.spec import as_spec
 from safespot.experiments.worker import perform
 from safespot.training import learn as training
 from safespot.training import loop
-from tests.support import learner_references as twins
+from tests.support import learner_references as references
 from tests.support.contract import readings, saved
 from tests.support.episodes import full_mask, random_episode
 
 S, A, H, M, T, C = 3, 2, 3, 2, 400, 0.02
 LIMITS = [1.1, 1.3]
 BASELINE = np.tile([0.25, 0.75], (H, S, 1))
-TWINS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "opt-cmdp": (twins.OptCMDP, {}),
-    "opt-cmdp-bonus": (twins.OptCMDPBonus, {}),
-    "dope": (twins.DOPE, {"baseline": BASELINE, "slack": 0.5}),
-    "opt-pess-lp": (twins.OptPessLP, {"baseline": BASELINE, "slack": 0.5}),
-    "opt-dual": (twins.OptDual, {"rho": 2.0, "dual_step": 0.1}),
-    "opt-pess-primal-dual": (twins.OptPessPrimalDual, {"slack": 0.5, "tightening": 0.001}),
+REFERENCES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "opt-cmdp": (references.OptCMDP, {}),
+    "opt-cmdp-bonus": (references.OptCMDPBonus, {}),
+    "dope": (references.DOPE, {"baseline": BASELINE, "slack": 0.5}),
+    "opt-pess-lp": (references.OptPessLP, {"baseline": BASELINE, "slack": 0.5}),
+    "opt-dual": (references.OptDual, {"rho": 2.0, "dual_step": 0.1}),
+    "opt-pess-primal-dual": (references.OptPessPrimalDual, {"slack": 0.5, "tightening": 0.001}),
     "regularized-primal-dual": (
-        twins.RegularizedPrimalDual,
+        references.RegularizedPrimalDual,
         {"rho": 2.0, "policy_step": 0.2, "dual_step": 0.1, "regularization": 0.3},
     ),
 }
@@ -39,8 +39,8 @@ STEPS = ["opt-dual", "opt-pess-primal-dual", "regularized-primal-dual"]
 
 
 def both(name: str, start: int | None, limits: Any = LIMITS, **more: Any) -> tuple[Any, Any]:
-    """A learner and its twin."""
-    made, options = TWINS[name]
+    """A learner and its reference."""
+    made, options = REFERENCES[name]
     interface = {"states": S, "actions": A, "horizon": H, "constraints": M, "start": start}
     options = {"bonus_scale": C, "thresholds": limits, **options, **more}
     ours = ss.learners.make(name, interface, episodes=T, **options)
@@ -70,7 +70,7 @@ def test_a_program_is_that_of_the_twin(name: str, start: int | None) -> None:
             models, limits = theirs.program()
             program = extended_program(models, limits)
             if program.value is None:
-                if "baseline" in TWINS[name][1]:
+                if "baseline" in REFERENCES[name][1]:
                     np.testing.assert_array_equal(ours.policy, BASELINE)
                 continue
             found += 1

@@ -1,4 +1,4 @@
-"""The fast learner against its slow twin, over random problems and options, and in the user's units."""
+"""The fast learner against its reference implementation, over random problems and options, and in the user's units."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.episodes import full_mask, random_episode, random_mask
 from tests.support.reference import ReferenceSpot
 
 Options = dict[str, Any]
-Twin: Any = ReferenceSpot
+Reference: Any = ReferenceSpot
 
 
 @pytest.fixture(params=["dense", "pool"])
@@ -60,13 +60,13 @@ def learners(draw: st.DrawFn) -> tuple[tuple[int, int, int, int], Options]:
     return (S, A, H, m), options
 
 
-def agree(learner: ss.Spot, twin: Any) -> None:
-    assert learner.episode == twin.episode
-    bounds = twin.threshold_bounds
-    used = twin.xi * bounds[0] + (1 - twin.xi) * bounds[1]
+def agree(learner: ss.Spot, reference: Any) -> None:
+    assert learner.episode == reference.episode
+    bounds = reference.threshold_bounds
+    used = reference.xi * bounds[0] + (1 - reference.xi) * bounds[1]
     for name, ours, theirs in (
-        ("policy", learner.policy, twin.policy),
-        ("multipliers", learner.multipliers, twin.multipliers),
+        ("policy", learner.policy, reference.policy),
+        ("multipliers", learner.multipliers, reference.multipliers),
         ("thresholds", learner.thresholds, used),
         ("lower bounds", learner.threshold_bounds[0], bounds[0]),
         ("upper bounds", learner.threshold_bounds[1], bounds[1]),
@@ -75,9 +75,9 @@ def agree(learner: ss.Spot, twin: Any) -> None:
         assert np.abs(ours - theirs).max() <= 1e-10, (name, ours, theirs)
 
 
-def show(learner: ss.Spot, twin: Any, e: ss.Episode) -> None:
+def show(learner: ss.Spot, reference: Any, e: ss.Episode) -> None:
     learner.observe(e)
-    twin.observe(e.states, e.actions, e.rewards, e.constraints, e.thresholds)
+    reference.observe(e.states, e.actions, e.rewards, e.constraints, e.thresholds)
 
 
 @given(learners(), st.sampled_from([0.0, 0.3]), st.integers(0, 2**32 - 1))
@@ -90,13 +90,13 @@ def test_learner_and_reference_agree(
     rng = np.random.default_rng(seed)
     T = int(rng.integers(100, 220))
     learner = ss.Spot(S, A, H, m, episodes=T, **options)
-    twin = Twin(S, A, H, m, episodes=T, **options)
+    reference = Reference(S, A, H, m, episodes=T, **options)
     mask, means = full_mask(options["action_mask"], H, S, A), rng.random((H, S, A))
-    agree(learner, twin)
+    agree(learner, reference)
     for _ in range(T + 3):  # beyond T nothing special happens
         e = random_episode(rng, mask, m, start=options["start"], missing=missing, means=means)
-        show(learner, twin, e)
-        agree(learner, twin)
+        show(learner, reference, e)
+        agree(learner, reference)
 
 
 @pytest.mark.usefixtures("layout")
@@ -121,15 +121,15 @@ def test_anytime_agrees_over_two_epoch_ends(options: Options) -> None:
     S, A, H, m = 2, 2, 1, 1
     arguments = {"rho": 2.0, "bonus_scale": 0.1, "threshold_scale": 0.2, **options}
     learner = ss.Spot(S, A, H, m, episodes=None, **arguments)
-    twin = Twin(S, A, H, m, episodes=None, **arguments)
+    reference = Reference(S, A, H, m, episodes=None, **arguments)
     rng = np.random.default_rng(5)
     mask = full_mask(None, H, S, A)
     uniform = []
     for t in range(1, 3100):
         if np.ptp(learner.policy) == 0.0 and not learner.multipliers.any():
             uniform.append(t)
-        show(learner, twin, random_episode(rng, mask, m, start=arguments.get("start", 0)))
-        agree(learner, twin)
+        show(learner, reference, random_episode(rng, mask, m, start=arguments.get("start", 0)))
+        agree(learner, reference)
     assert {1, 1025, 3073} <= set(uniform)
     assert 1024 not in uniform
     assert 3072 not in uniform
@@ -141,7 +141,7 @@ def test_a_state_leaves_and_reenters_its_cap_without_a_visit() -> None:
     options: Options = {"rho": 1.0, "start": None, "bonus_scale": 0.03, "thresholds": [0.0]}
     options["policy_step"] = 0.005
     learner = ss.Spot(2, 2, 2, 1, episodes=300, **options)
-    twin = Twin(2, 2, 2, 1, episodes=300, **options)
+    reference = Reference(2, 2, 2, 1, episodes=300, **options)
 
     def episode(first: int, signal: float) -> ss.Episode:
         """Signals of 1 at the first step, `signal` at the second, where state 1 takes action 0."""
@@ -151,12 +151,12 @@ def test_a_state_leaves_and_reenters_its_cap_without_a_visit() -> None:
         )
 
     for _ in range(4):  # the only visits of state 0 at the first step
-        show(learner, twin, episode(0, 1.0))
+        show(learner, reference, episode(0, 1.0))
     moved = []
     for signal in [1.0] * 5 + [0.0] * 40 + [1.0] * 200:
         before = learner.policy[0, 0]
-        show(learner, twin, episode(1, signal))
-        agree(learner, twin)
+        show(learner, reference, episode(1, signal))
+        agree(learner, reference)
         moved.append(bool((learner.policy[0, 0] != before).any()))
     changes = np.flatnonzero(np.diff(moved))
     assert not moved[0]

@@ -1,6 +1,6 @@
 """SPOT by hand: the first episodes of tiny problems, every number written out.
 
-`near(shown, exact)` checks a number that a reader can follow with a pencil (six digits) and hands
+`near(shown, exact)` checks a number that a reader can follow on paper (six digits) and hands
 on the exact one. Steps are h = 1, 2 here, as on paper; states and actions are 0-based.
 """
 
@@ -56,7 +56,7 @@ def softmax2(difference: float) -> list[float]:
     return [first, 1 - first]
 
 
-def test_three_episodes_with_a_pencil(subject: Subject) -> None:
+def test_three_episodes_worked_out_by_hand(subject: Subject) -> None:
     make, observe = subject
     learner = make(
         2, 2, 2, 1, start=0, episodes=4, rho=2.0, delta=0.05,

@@ -1,4 +1,4 @@
-"""Slow twins of the learners beside SPOT, in plain Python and NumPy, written from the formulas in their docstrings.
+"""Reference implementations of the baselines, in plain Python and NumPy, from the formulas in their docstrings.
 
 Every episode is kept; each plan is made from all of them anew. Signals lie in [0,1], thresholds are known, the start is
 a state or None. Nothing here calls the package's own planning.
@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 from safespot.learners.plausible_models import Models
 
 
-class Twin:
+class Reference:
     """Sizes, constants of the radii, and the episodes so far."""
 
     def __init__(self, S, A, H, m, *, start, limits, T, delta, c):
@@ -88,12 +88,12 @@ class Twin:
         return np.minimum(self.means(h, s, a) + self.beta(self.row(h, s, a)[0]), 1.0)
 
 
-class OptCMDP(Twin):
+class OptCMDP(Reference):
     def program(self):
         return self.models(self.optimistic, self.interval), self.limits
 
 
-class OptCMDPBonus(Twin):
+class OptCMDPBonus(Reference):
     def program(self):
         def payoff(h, s, a):
             tv = self.variation(*self.row(h, s, a))
@@ -103,7 +103,7 @@ class OptCMDPBonus(Twin):
         return self.models(payoff, self.counted), self.limits - relief
 
 
-class DOPE(Twin):
+class DOPE(Reference):
     slack = 0.5
 
     def error(self, h, s, a):
@@ -112,7 +112,7 @@ class DOPE(Twin):
         return (self.H - h - 1) * min(sum(upper - lower) / 2, 1.0)
 
     own = 0.0  # how much of the transitions' error the reward pays for beside the price
-    rows = Twin.interval
+    rows = Reference.interval
 
     def start_error(self):
         lower, upper = self.interval(*self.starts())
@@ -132,7 +132,7 @@ class DOPE(Twin):
 
 class OptPessLP(DOPE):
     own = 1.0
-    rows = Twin.counted
+    rows = Reference.counted
 
     def error(self, h, s, a):
         return (self.H - h - 1) * self.variation(*self.row(h, s, a))
@@ -141,7 +141,7 @@ class OptPessLP(DOPE):
         return self.variation(*self.starts())
 
 
-class OptDual(Twin):
+class OptDual(Reference):
     """The best response by backward induction, each row by a linear program of its own."""
 
     rho, step = 2.0, 0.1
@@ -198,7 +198,7 @@ class OptPessPrimalDual(OptDual):
         return queue / (self.slack * self.H * math.sqrt(t + 1))
 
 
-class RegularizedPrimalDual(Twin):
+class RegularizedPrimalDual(Reference):
     """Q itself in place of gaps, and probabilities in place of logits."""
 
     rho, eta, step, tau = 2.0, 0.2, 0.1, 0.3

@@ -1,4 +1,4 @@
-"""SPOT in plain NumPy: the slow twin that the fast learner is tested against.
+"""SPOT in plain NumPy: the reference implementation that the fast learner is tested against.
 
 Written to be read next to the specification: one line per equation, each with the step ("step 2")
 or the deviation ("D5") that it carries out. Signals lie in [0, 1]; constraints read V_g >= alpha.

@@ -35,18 +35,20 @@ def test_states_that_rest_at_their_cap_rest_rightly(seed: int) -> None:
     )  # fmt: skip
     problem = ss.Problem(cmdp)
     episodes = by_hand(problem, ACTIVE(problem), 309, seed).episodes
-    learner, twin = ACTIVE(problem), ACTIVE(problem, ReferenceSpot)
+    learner, reference = ACTIVE(problem), ACTIVE(problem, ReferenceSpot)
     capped = []
     for t, e in enumerate(episodes, start=1):
-        Q, _ = twin._evaluate()
-        cap = (4 - np.arange(4))[:, None, None] * (1 + twin.multipliers.sum())
+        Q, _ = reference._evaluate()
+        cap = (4 - np.arange(4))[:, None, None] * (1 + reference.multipliers.sum())
         capped.append((np.abs(Q - cap) < 1e-12).all(axis=2))
-        twin.observe(e.states, e.actions, e.rewards, e.constraints, e.thresholds)
+        reference.observe(e.states, e.actions, e.rewards, e.constraints, e.thresholds)
         if t % 3 == 0:
             run = ss.learn(problem, learner, 3, seed=seed, record="all")
-            assert np.abs(learner.policy - twin.policy).max() <= 1e-10
-            assert np.abs(learner.multipliers - twin.multipliers).max() <= 1e-10
-            for ours, theirs in zip(learner.threshold_bounds, twin.threshold_bounds, strict=True):
+            assert np.abs(learner.policy - reference.policy).max() <= 1e-10
+            assert np.abs(learner.multipliers - reference.multipliers).max() <= 1e-10
+            for ours, theirs in zip(
+                learner.threshold_bounds, reference.threshold_bounds, strict=True
+            ):
                 assert np.abs(ours - theirs).max() <= 1e-10
             assert run.episodes[-1] == t
     resting = np.array(capped)

@@ -263,7 +263,7 @@ def test_limits_that_become_feasible_again_leave_the_sums_nan() -> None:
     assert np.isfinite(ss.learn(problem, late).regret).all()
 
 
-# --- By pencil: a learner whose bonus is huge never leaves the even policy
+# --- Worked by hand: a learner whose bonus is huge never leaves the even policy
 
 
 def still(problem: ss.Problem, **options: Any) -> ss.Run:
@@ -277,7 +277,7 @@ def still(problem: ss.Problem, **options: Any) -> ss.Run:
     ("limit", "best"),
     [(0.25, 0.85), (0.5, 0.7), (0.8, 0.52)],  # risky with probability 1 - limit
 )
-def test_the_bandit_by_pencil(limit: float, best: float) -> None:
+def test_the_bandit_worked_by_hand(limit: float, best: float) -> None:
     bandit = ss.problems.make("bandit")
     run = still(ss.Problem(bandit.cmdp.with_thresholds([limit])))
     T = run.episodes
@@ -290,7 +290,7 @@ def test_the_bandit_by_pencil(limit: float, best: float) -> None:
     close(run.strong_violation, T * max(limit - 0.5, 0.0))
 
 
-def test_the_triage_by_pencil() -> None:
+def test_the_triage_worked_by_hand() -> None:
     run = still(ss.problems.make("triage"))
     T = run.episodes
     day = 0.5 * 0.9 + 0.5 * 1.6 / 3
@@ -304,7 +304,7 @@ def test_the_triage_by_pencil() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"thresholds": [1.0]}, {"window": 0.5}])
-def test_the_machine_by_pencil(options: Options) -> None:
+def test_the_machine_worked_by_hand(options: Options) -> None:
     """Earns more than it may: the regret is negative, the strain beyond the budget positive."""
     run = still(ss.problems.make("machine"), **options)
     T = run.episodes

@@ -1,4 +1,4 @@
-"""The audit's numbers against a slow twin that keeps every episode and knows the paper's formulas alone."""
+"""The audit against a reference implementation that keeps every episode and knows the paper's formulas alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.reference import ReferenceSpot
 TOLERANCE = 1e-9
 
 
-class Twin:
+class Reference:
     """Plays by hand and sums up what the lemmas speak of, from all episodes anew each time."""
 
     def __init__(self, problem: ss.Problem, options: dict[str, Any], T: int) -> None:
@@ -123,17 +123,19 @@ class Twin:
         (1, {"bonus": "bernstein", "bonus_scale": 0.05, "threshold_scale": 0.05}),
     ],
 )
-def test_every_column_is_what_the_twin_finds(constraints: int, options: dict[str, Any]) -> None:
+def test_every_column_is_what_the_reference_finds(
+    constraints: int, options: dict[str, Any]
+) -> None:
     T = 90
     problem = ss.problems.make("random", states=2, actions=2, horizon=2, constraints=constraints)
     options = {"rho": 2.0, **options}
-    twin = Twin(problem, options, T)
+    reference = Reference(problem, options, T)
     streams = ss.streams(3)
     rows = []
     for t in range(1, T + 1):
-        twin.before()
-        twin.after(ss.play(problem, twin.learner.policy, streams, t))
-        rows.append(dict(twin.found))
+        reference.before()
+        reference.after(ss.play(problem, reference.learner.policy, streams, t))
+        rows.append(dict(reference.found))
     learner = ss.Spot(**problem.interface, episodes=T, **options)
     run = ss.learn(problem, learner, seed=3, record="all", track="audit")
     assert set(run.audit) == set(COLUMNS)

@@ -236,14 +236,14 @@ def beside_twin(problem: ss.Problem, what: str, bonus_scale: float, times: int) 
     rho, first = ss.slater(problem.cmdp).rho, 2000
     apart, sides = 0.0, []
     for kind in (PlainSpot, TunedSpot):
-        twin = kind(problem, episodes=T, rho=rho, bonus_scale=bonus_scale)
+        reference = kind(problem, episodes=T, rho=rho, bonus_scale=bonus_scale)
         training = Training(problem, bonus_scale=bonus_scale, track="every", rho=rho)
-        twin.run(first)
+        reference.run(first)
         training.run(first)
         totals = training.training.tracker.totals[0]
-        expected = np.r_[twin.regret, twin.violation]
+        expected = np.r_[reference.regret, reference.violation]
         apart = max(apart, float(np.abs(totals - expected).max() / np.abs(expected).max()))
-        sides.append(in_turns(training.run, twin.run))
+        sides.append(in_turns(training.run, reference.run))
     turns, tuned = sides
     share, of_met = training.learning()
     return Row(

@@ -3,7 +3,7 @@
     write_report(store)              STORE/report.html
     write_figures(store, "pdf")      STORE/figures/regret.pdf, violation.pdf, …
 
-Data flows down: `findings` reads the store, `region` asks the oracle, `words` says what came out, `tables` holds the
+Data flows down: `findings` reads the store, `region` asks the oracle, `text` says what came out, `tables` holds the
 numbers, `charts` draws them for the page and `figures` for print, `sections` and `page` put the page together. See
 docs/report.md.
 """

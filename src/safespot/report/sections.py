@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from . import text as words
+from . import text
 from .findings import Study
 from .tables import Table
 from .text import number
@@ -62,17 +62,17 @@ def main(study: Study, tables: dict[str, Table], k: int) -> str:
 
 def _first(study: Study) -> str:
     """What was run, what came out."""
-    heads = "".join(f'<th scope="col">{_cell(cell)}</th>' for cell in words.head(study))
+    heads = "".join(f'<th scope="col">{_cell(cell)}</th>' for cell in text.head(study))
     rows = "".join(
         f'<tr><th scope="row"><span class="chip g{k}"></span>{_cell(name)}</th>'
         + "".join(f"<td>{_cell(cell)}</td>" for cell in cells)
         + "</tr>"
-        for k, (name, *cells) in enumerate(words.rows(study))
+        for k, (name, *cells) in enumerate(text.rows(study))
     )
-    said = " ".join(escape(sentence) for sentence in words.verdict(study))
+    said = " ".join(escape(sentence) for sentence in text.verdict(study))
     return f"""<header>
 <h1>{escape(study.name)}</h1>
-<p class="lead">{escape(words.what(study))}</p>
+<p class="lead">{escape(text.what(study))}</p>
 <p class="verdict">{said}</p>
 <p class="note">Averages over the last quarter of the episodes, unless said otherwise; small: 95 % intervals over
 seeds.</p>
@@ -81,7 +81,7 @@ seeds.</p>
 </header>"""
 
 
-def _cell(cell: words.Cell) -> str:
+def _cell(cell: text.Cell) -> str:
     mark = ""
     if cell.kept is not None:
         word = "kept" if cell.kept else "missed"
@@ -108,8 +108,8 @@ def _controls(study: Study) -> str:
 def _switch(name: str, legend: str, **choices: str) -> str:
     buttons = "".join(
         f'<label><input type="radio" name="{name}" value="{value}"{"" if k else " checked"}>'
-        f"<span>{text}</span></label>"
-        for k, (value, text) in enumerate(choices.items())
+        f"<span>{label}</span></label>"
+        for k, (value, label) in enumerate(choices.items())
     )
     return f'<fieldset class="switch"><legend>{legend}</legend>{buttons}</fieldset>'
 
@@ -122,14 +122,14 @@ def _sums(study: Study) -> str:
         _figure(metric, f"Summed {metric} against episodes. {_ends(study, metric)}")
         for metric in ("regret", "violation")
     ]
-    more = _details("How fast they grow over the last decade", words.growth(study))
+    more = _details("How fast they grow over the last decade", text.growth(study))
     return _section("Regret and violation", SAYS["regret"], figures, more, "curves")
 
 
 def _levels(study: Study) -> str:
     figures = [_figure("reward", f"Reward an episode. {_late(study, 'value')}")]
     for i, limit in enumerate(study.limits(study.episodes)):
-        wanted = f"{words.SIGNS[study.senses[i]]} {number(limit)}"
+        wanted = f"{text.SIGNS[study.senses[i]]} {number(limit)}"
         says = f"{_called('Constraint', study, i)} an episode, which is to be {wanted}."
         figures.append(_figure(f"limit-{i}", f"{says} {_late(study, f'constraint_{i}')}"))
     columns = ["value", *(f"constraint_{i}" for i in range(study.m))]
@@ -203,7 +203,7 @@ def _policy(study: Study, table: Table) -> str:
 
 
 def _certificates(study: Study) -> str:
-    said = "".join(f"<li>{escape(sentence)}</li>" for sentence in words.certificates(study))
+    said = "".join(f"<li>{escape(sentence)}</li>" for sentence in text.certificates(study))
     if not said:
         return ""
     return f"""<section><h2>May it be deployed?</h2>
@@ -221,7 +221,7 @@ def _about(study: Study, tables: dict[str, Table]) -> str:
     left = ""
     if "runs" not in tables:
         left = "<p>The numbers of every run are too many for this page: <code>runs/*.parquet</code> beside it.</p>"
-    facts = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in words.about(study))
+    facts = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in text.about(study))
     return f"""<section><h2>What was run</h2><dl>{facts}</dl>
 <h3>Numbers as CSV</h3><ul class="downloads">{buttons}</ul>{left}</section>"""
 

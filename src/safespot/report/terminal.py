@@ -10,26 +10,26 @@ from dataclasses import asdict
 from typing import Any
 
 from ..experiments.summary import Estimate
-from . import text as words
+from . import text
 from .findings import Line, Study
 
 
 def print_study(study: Study) -> None:
     """What was run, the small table of it, and what it says."""
-    print(words.what(study))
+    print(text.what(study))
     print()
-    heads = [f"{cell.text}\n{cell.note}" for cell in words.head(study)]
-    print_table(heads, [[_cell(cell) for cell in row] for row in words.rows(study)])
+    heads = [f"{cell.text}\n{cell.note}" for cell in text.head(study)]
+    print_table(heads, [[_cell(cell) for cell in row] for row in text.rows(study)])
     print()
-    for sentence in words.verdict(study):
+    for sentence in text.verdict(study):
         print(sentence)
-    if certified := words.certificates(study):
+    if certified := text.certificates(study):
         print("\nMay the last policy be deployed? What the learners' own data prove:")
         print("\n".join(f"  {sentence}" for sentence in certified))
     print()
 
 
-def _cell(cell: words.Cell) -> str:
+def _cell(cell: text.Cell) -> str:
     return cell.text + {True: " kept", False: " broken", None: ""}[cell.kept]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from . import text as words
+from . import text
 from .verdicts import Claim, Judgment
 
 if TYPE_CHECKING:
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 def render(made: Verification) -> str:
     """The whole document."""
-    head = f"# {words.TITLE}\n\n{words.ABOUT[made.size]} {words.counted(made)}\n\n{words.LEAD}\n"
+    head = f"# {text.TITLE}\n\n{text.ABOUT[made.size]} {text.counted(made)}\n\n{text.LEAD}\n"
     summary = [("claim", "statement", "outcome")] + [
         (f"[{claim.title}](#{_anchor(claim.title)})", verdict.statement, f"**{verdict.outcome}**")
         for claim, judgment in made.judged
         for verdict in judgment.verdicts
     ]
-    facts = "\n".join(f"- {name}: {text}" for name, text in words.facts(made))
+    facts = "\n".join(f"- {name}: {fact}" for name, fact in text.facts(made))
     parts = [
         head,
         _table(summary),
         *(_section(claim, judgment) for claim, judgment in made.judged),
-        f"## What was run\n\n{facts}\n\n{_table(words.budget(made))}",
+        f"## What was run\n\n{facts}\n\n{_table(text.budget(made))}",
     ]
     return "\n".join(parts)
 
