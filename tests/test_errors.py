@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 import safespot as ss
 from safespot import errors
+from safespot.verification import verify
 
 KINDS: dict[type[Exception], type[Exception]] = {
     ss.InvalidModel: ValueError,
@@ -37,8 +40,42 @@ def test_the_table_above_is_complete() -> None:
 
 def test_an_unknown_name_shows_its_message_as_it_is() -> None:
     # KeyError would show its repr, with quotes.
-    assert str(ss.UnknownName("there is no 'x'")) == "there is no 'x'"
+    assert str(ss.UnknownName("unknown 'x'")) == "unknown 'x'"
     assert str(ss.UnknownName()) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "names", "message"),
+    [
+        ("limt", ["limit", "reward"], "unknown key 'limt'; did you mean `limit`? Expected one of: limit, reward."),
+        ("LIMIT", ["limit"], "unknown key 'LIMIT'; did you mean `limit`? Expected one of: limit."),
+        ("color", ["limit"], "unknown key 'color'. Expected one of: limit."),
+        (3, ["limit"], "unknown key 3. Expected one of: limit."),
+        ("color", [], "unknown key 'color'. Expected no key."),
+    ],
+)  # fmt: skip
+def test_an_unknown_name_is_answered_with_the_nearest(
+    name: Any, names: list[str], message: str
+) -> None:
+    assert errors.unknown("key", name, names) == message
+
+
+INTERFACE = {"states": 2, "actions": 2, "horizon": 2, "constraints": 1}
+
+
+@pytest.mark.parametrize(
+    ("misspelled", "near"),
+    [
+        (lambda: ss.problems.make("dosing", tolerence=3), "tolerance"),
+        (lambda: ss.problems.make("inventry"), "inventory"),
+        (lambda: ss.learners.make("opt-cdmp", INTERFACE, episodes=9), "opt-cmdp"),
+        (lambda: ss.learners.make("spot", INTERFACE, episodes=9, policystep=1.0), "policy_step"),
+        (lambda: verify("unused", claims=["coverge"]), "coverage"),
+    ],
+)
+def test_a_misspelled_name_is_corrected(misspelled: Callable[[], Any], near: str) -> None:
+    with pytest.raises(ss.SafespotError, match=f"did you mean `{near}`"):
+        misspelled()
 
 
 def test_infeasible_carries_the_constraint_and_its_best() -> None:

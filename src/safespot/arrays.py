@@ -73,7 +73,7 @@ def check_range(
     high: float,
     axes: str,
     *,
-    mend: str,
+    fix: str,
     room: float = 0.0,
     error: Error = InvalidModel,
 ) -> None:
@@ -83,7 +83,7 @@ def check_range(
         bad = first(wrong)
         raise error(
             f"{name} at {place(axes, bad)} is {array[bad]}; expected a number in "
-            f"[{low:g}, {high:g}]. {mend}"
+            f"[{low:g}, {high:g}]. {fix}"
         )
 
 
@@ -109,7 +109,7 @@ def as_policy(value: ArrayLike, shape: tuple[int, int, int], mask: Bool | None =
             f"policy has shape {policy.shape}; expected [H,S,A] = {list(shape)}, "
             f"or [S,A] = {list(shape[1:])} for the same policy at every step."
         )
-    check_range("policy", policy, 0.0, 1.0, "hsa", mend="Probabilities are meant.")
+    check_range("policy", policy, 0.0, 1.0, "hsa", fix="Entries must be probabilities.")
     sums = policy.sum(axis=2)
     wrong = np.abs(sums - 1.0) > SUM_TOLERANCE
     if wrong.any():
@@ -150,21 +150,21 @@ class Episode:
         actions = _indices("actions", self.actions)
         (H,) = actions.shape
         if H == 0:
-            raise InvalidEpisode("an episode has at least one step, got none.")
+            raise InvalidEpisode("actions are empty; expected at least one step.")
         states = _indices("states", self.states)
         rewards = as_floats("rewards", self.rewards, error=InvalidEpisode)
         constraints = as_floats("constraints", self.constraints, error=InvalidEpisode)
         if constraints.ndim != 2 or constraints.shape[0] != H or constraints.shape[1] == 0:
             raise InvalidEpisode(
                 f"constraints have shape {constraints.shape}; expected [H,m] with H = {H}: "
-                "a row a step, a column a constraint."
+                "one row per step, one column per constraint."
             )
         thresholds = _thresholds(self.thresholds, constraints.shape)
         for name, array, shape in (("states", states, (H + 1,)), ("rewards", rewards, (H,))):
             if array.shape != shape:
                 raise InvalidEpisode(
-                    f"{name} have shape {array.shape}; expected {shape}, since actions name "
-                    f"{H} steps (states include the one after the last step)."
+                    f"{name} have shape {array.shape}; expected {shape}, since there are "
+                    f"{H} actions (states include the one after the last step)."
                 )
         self._keep(states, actions, rewards, constraints, thresholds)
 

@@ -115,7 +115,7 @@ def _generate(
         found.append(column)
         seen.add(column.values.tobytes())
     else:
-        raise SolverError(f"column generation did not end within {ITERATIONS} columns.")
+        raise SolverError(f"column generation did not converge within {ITERATIONS} columns.")
     active = np.flatnonzero(x > 0.0)
     weights = x[active] / x[active].sum()
     plans = tuple(found[j].plan for j in active)

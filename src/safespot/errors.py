@@ -1,10 +1,13 @@
 """The typed errors: everything a user can cause is a `SafespotError`.
 
-A message says what was wrong, where, what was expected and how to mend it. Each error is also
+A message says what is wrong, where, what was expected and how to fix it, in that order. Each error is also
 the built-in error that a Python programmer would expect, so ``except ValueError`` keeps working.
 """
 
 from __future__ import annotations
+
+import difflib
+from collections.abc import Collection
 
 
 class SafespotError(Exception):
@@ -12,7 +15,7 @@ class SafespotError(Exception):
 
 
 class InvalidModel(SafespotError, ValueError):
-    """A CMDP, a policy or a signal that cannot be what it says it is."""
+    """A CMDP, a policy or a signal that is not valid."""
 
 
 class InvalidOption(SafespotError, ValueError):
@@ -24,15 +27,15 @@ class InvalidEpisode(SafespotError, ValueError):
 
 
 class InvalidFile(SafespotError, ValueError):
-    """A file that is not ours, is damaged, or was written by a newer version."""
+    """A file of another kind, a damaged one, or one written by a newer version."""
 
 
 class InUse(SafespotError, RuntimeError):
-    """Another process has it open; the message says which."""
+    """Something that another process has open; the message says which."""
 
 
 class UnknownName(SafespotError, KeyError):
-    """A problem or learner that does not exist."""
+    """A name that does not exist; the message suggests the nearest one."""
 
     def __str__(self) -> str:  # KeyError would show the repr of the message
         return str(self.args[0]) if self.args else ""
@@ -59,3 +62,15 @@ class Infeasible(SafespotError, ValueError):
 
 class SolverError(SafespotError, RuntimeError):
     """The linear-programming solver gave up; the message carries its status."""
+
+
+def unknown(what: str, name: object, names: Collection[str]) -> str:
+    """The message for a name that is none of `names`, with the nearest of them.
+
+    >>> print(unknown("option", "policy_stp", ["dual_step", "policy_step"]))
+    unknown option 'policy_stp'; did you mean `policy_step`? Expected one of: dual_step, policy_step.
+    """
+    near = difflib.get_close_matches(str(name).lower(), names, n=1)
+    hint = f"; did you mean `{near[0]}`?" if near else "."
+    expected = f"one of: {', '.join(names)}" if names else f"no {what}"
+    return f"unknown {what} {name!r}{hint} Expected {expected}."

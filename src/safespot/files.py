@@ -77,7 +77,9 @@ def read_arrays(path: str | Path, kind: str) -> tuple[dict[str, NDArray], dict[s
             "Restore it from a copy."
         ) from None
     if checksum(arrays, header) != expected:
-        raise InvalidFile(f"{path} is damaged: its checksum does not fit. Restore it from a copy.")
+        raise InvalidFile(
+            f"{path} is damaged: its checksum does not match. Restore it from a copy."
+        )
     if version != VERSION:
         raise InvalidFile(
             f"{path} has format version {version}; this safespot reads {VERSION}. Upgrade safespot."
@@ -85,7 +87,9 @@ def read_arrays(path: str | Path, kind: str) -> tuple[dict[str, NDArray], dict[s
     if found != kind:
         raise InvalidFile(f"{path} holds a {found}, expected a {kind}.")
     if not isinstance(about, dict):
-        raise InvalidFile(f"{path} lacks its description.")
+        raise InvalidFile(
+            f"{path} is damaged: it has no description of its content. Restore it from a copy."
+        )
     return arrays, about
 
 
@@ -118,7 +122,7 @@ class Disk:
     def put(self, file: BinaryIO, place: int, data: bytes) -> None:
         """Write over what a file holds at `place`, synced; its length stays.
 
-        The file system's own books then stay as they are, so that there is less to sync.
+        The file system's metadata then stay as they are, so that there is less to sync.
         """
         file.seek(place)
         self.fill(file, data)

@@ -158,8 +158,8 @@ def check_means(
 ) -> None:
     """Means must lie in the declared range, but for rounding."""
     low, high = bounds
-    mend = "That is its declared range: declare another, or rescale."
-    check_range(name, array, low, high, axes, mend=mend, room=ROUNDING * (high - low), error=error)
+    fix = "That is its declared range: declare another, or rescale."
+    check_range(name, array, low, high, axes, fix=fix, room=ROUNDING * (high - low), error=error)
 
 
 @no_refcount

@@ -94,21 +94,23 @@ def test_solve(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["solve", "nothing"], "neither a ready problem"),
-        (["solve", "nothing.npz"], "there is no file"),
+        (["solve", "nothing"], "no file of that name either"),
+        (["solve", "machin"], "unknown problem 'machin'; did you mean `machine`?"),
+        (["solve", "nothing.npz"], "file not found"),
         (["solve", "machine", "-o", "wheels=4"], "wheels"),
         (["solve", "machine", "-o", "wheels"], "NAME=VALUE"),
-        (["problems", "nothing"], "there is no problem"),
-        (["run", "nothing"], "neither a ready problem"),
-        (["run", "nothing.csv"], "there is no file"),
+        (["problems", "nothing"], "unknown problem"),
+        (["run", "nothing"], "no file of that name either"),
+        (["run", "nothing.csv"], "file not found"),
         (["run", "machine", "--episodes", "many"], "200k"),
         (["run", "machine", "--stance", "bold", "--episodes", "9"], "stance"),
         (
             ["run", "machine", "--learner", "oracle", "--episodes", "9"],
-            "there is no learner 'oracle'; there are dope,",
+            "unknown learner 'oracle'. Expected one of: dope,",
         ),
         (["sweep", "nothing.toml", "--out", "x"], "cannot read"),
-        (["report", "nothing"], "no store"),
+        (["report", "nothing"], "not a store"),
+        (["bench", "--only", "orcale"], "unknown section 'orcale'; did you mean `oracle`?"),
     ],
 )
 def test_wrong_input(

@@ -105,28 +105,28 @@ def test_sizes_are_those_of_the_data_unless_given() -> None:
 @pytest.mark.parametrize(
     ("column", "row", "value", "reason"),
     [
-        ("step", 1, 0, "step is there twice"),
+        ("step", 1, 0, "step occurs twice"),
         ("step", 1, 5, "step lies beyond the 2 steps of an episode"),
-        ("step", 0, -1, "step comes after a step that is missing"),
-        ("step", 1, 0.5, "step is no whole number"),
-        ("step", 1, None, "step is no whole number"),
-        ("state", 1, 3, "state is none of the 3 states"),
-        ("state", 1, -1, "state is none of the 3 states"),
-        ("state", 1, 1.5, "state is no whole number"),
-        ("state", 1, "ward", "state is no whole number"),
+        ("step", 0, -1, "step follows a missing step"),
+        ("step", 1, 0.5, "step is not a whole number"),
+        ("step", 1, None, "step is not a whole number"),
+        ("state", 1, 3, "state is not one of the 3 states"),
+        ("state", 1, -1, "state is not one of the 3 states"),
+        ("state", 1, 1.5, "state is not a whole number"),
+        ("state", 1, "ward", "state is not a whole number"),
         ("state", 1, 2, "next_state is not the next step's state"),
-        ("action", 0, 2, "action is none of the 2 actions"),
-        ("action", 0, np.nan, "action is no whole number"),
-        ("next_state", 1, 7, "next_state is none of the 3 states"),
+        ("action", 0, 2, "action is not one of the 2 actions"),
+        ("action", 0, np.nan, "action is not a whole number"),
+        ("next_state", 1, 7, "next_state is not one of the 3 states"),
         ("next_state", 0, 2, "next_state is not the next step's state"),
         ("reward", 1, 1.5, "reward lies outside its declared range"),
         ("reward", 1, None, "reward is missing"),
-        ("reward", 1, "high", "reward is no finite number"),
-        ("reward", 1, np.inf, "reward is no finite number"),
+        ("reward", 1, "high", "reward is not a finite number"),
+        ("reward", 1, np.inf, "reward is not a finite number"),
         ("constraint_0", 0, -0.5, "constraint_0 lies outside its declared range"),
         ("constraint_0", 0, np.nan, "constraint_0 is missing"),
         ("threshold_0", 0, 2.0, "threshold_0 lies outside its declared range"),
-        ("threshold_0", 0, "much", "threshold_0 is no finite number"),
+        ("threshold_0", 0, "much", "threshold_0 is not a finite number"),
     ],
 )
 @pytest.mark.parametrize("ending", [None, "csv"])
@@ -151,7 +151,7 @@ def test_an_episode_with_a_wrong_value_is_left_out_and_named(
 
 def test_a_step_that_is_missing_is_missed() -> None:
     log = ss.read_log(changed("step", 1, 2), horizon=3, endings=NOTHING)
-    assert log.reasons == {"step comes after a step that is missing": 1}
+    assert log.reasons == {"step follows a missing step": 1}
 
 
 def test_thresholds_of_a_step_are_all_there_or_all_absent() -> None:
@@ -217,7 +217,7 @@ def test_what_is_no_log_at_all(source: Any, words: str) -> None:
 
 
 def test_wrong_files(tmp_path: Path) -> None:
-    with pytest.raises(ss.InvalidFile, match="there is no file"):
+    with pytest.raises(ss.InvalidFile, match="file not found"):
         ss.read_log(tmp_path / "nothing.csv")
     with pytest.raises(ss.InvalidFile, match=r"ends in \.csv or \.parquet"):
         ss.read_log(tmp_path / "log.xlsx")

@@ -66,7 +66,7 @@ def test_no_code_is_run_from_a_file(tmp_path: Path) -> None:
 
 
 def test_other_files(tmp_path: Path) -> None:
-    with pytest.raises(ss.InvalidFile, match="there is no file"):
+    with pytest.raises(ss.InvalidFile, match="file not found"):
         read_cmdp(tmp_path / "missing.npz")
     with pytest.raises(ss.InvalidFile, match=r"ends in \.npz"):
         read_cmdp(tmp_path / "model.pickle")

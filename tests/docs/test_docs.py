@@ -124,10 +124,9 @@ def test_the_packages_are_listed_in_the_order_of_their_layers() -> None:
         name.removeprefix("safespot."): -k for k, layer in enumerate(layers) for name in layer
     }
     source = Path(importlib.import_module("safespot").__file__ or "").parent
-    found = {path.name.removesuffix(".py") for path in source.iterdir() if path.name[0] not in "_."}
-    assert height.keys() == {name for name in found if (source / name).is_dir()} | {
-        path.stem for path in source.glob("[!_]*.py")
-    }
+    modules = {path.stem for path in source.glob("[!_]*.py")}
+    packages = {path.parent.name for path in source.glob("*/__init__.py")}
+    assert height.keys() == modules | packages
 
     table = (DOCS.parent / "README.md").read_text().partition("## What is where")[2]
     rows = re.findall(r"^\| (`.+?) \|", table.partition("\n## ")[0], re.MULTILINE)

@@ -334,5 +334,5 @@ def test_a_checkpoint_that_contradicts_itself_is_not_used(whole: Path, tmp_path:
     )
     notes = Heard()
     sweep_inline(store.path, [run], notes)
-    assert "cannot be gone on from" in notes.notes[0]
+    assert "cannot be resumed" in notes.notes[0]
     assert contents(store.path)[f"{run.id}.parquet"] == contents(whole)[f"{run.id}.parquet"]

@@ -75,7 +75,7 @@ def test_several_problems_are_several_tables(tmp_path: Path) -> None:
     runs = as_spec(spec).runs()
     alone = [run.id for each in spec["problem"] for run in tiny(problem=each)]
     assert [run.id for run in runs] == alone
-    with pytest.raises(ss.InvalidOption, match=r"problem\.1\.nmae: there is no such key"):
+    with pytest.raises(ss.InvalidOption, match=r"problem\.1\.nmae: unknown key"):
         as_spec({**TINY, "problem": [one, {"name": "triage", "nmae": 1}]})
     with pytest.raises(ss.InvalidOption, match="problem: "):
         as_spec({**TINY, "problem": []})
@@ -170,7 +170,7 @@ def test_all_errors_are_named_at_once_with_their_keys(tmp_path: Path) -> None:
     with pytest.raises(ss.InvalidOption) as raised:
         read_spec(tmp_path / "bad.toml")
     first, *lines = str(raised.value).splitlines()
-    assert "bad.toml is no sweep" in first
+    assert "bad.toml is not a sweep file" in first
     keys = [line.split(":")[0].strip() for line in lines]
     assert sorted(keys) == sorted(
         [

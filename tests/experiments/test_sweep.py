@@ -304,9 +304,9 @@ def test_what_cannot_be_is_said_before_anything_begins(tmp_path: Path) -> None:
     message = str(raised.value)
     assert "stance must be" in message
     assert "sance" in message
-    assert "there is no learner 'sopt'" in message
+    assert "unknown learner 'sopt'; did you mean `spot`" in message
     assert len(message.splitlines()) == 4
-    with pytest.raises(ss.InvalidOption, match="there is no problem 'randm'"):
+    with pytest.raises(ss.InvalidOption, match="unknown problem 'randm'; did you mean `random`"):
         sweep({**TINY, "problem": {"name": "randm"}}, tmp_path / "store")
 
 

@@ -322,7 +322,7 @@ def test_a_run_holds_realised_sums() -> None:
     assert run.episodes.tolist() == list(range(1, 61))
 
 
-def test_a_learner_goes_on_with_new_luck() -> None:
+def test_a_learner_goes_on_with_new_noise() -> None:
     env = gymnasium.make("safespot/machine-v0")
     learner = spot(ss.problems.make("machine").interface)
     first = ss.learn_env(env, learner, 30, seed=0, record="all")
@@ -390,8 +390,8 @@ CRIMES: dict[str, tuple[Any, str]] = {
     "two costs": (lambda s, r, e, c, i: (s, r, e, c, {**i, "cost": [0.0, 1.0]}), "constraints: 1 number"),
     "wide threshold": (lambda s, r, e, c, i: (s, r, e, c, {**i, "threshold": -2.0}), r"thresholds\[0\]: -2\.0 lies"),
     "two thresholds": (lambda s, r, e, c, i: (s, r, e, c, {**i, "threshold": [0.5, 1.0]}), "thresholds: 1 number"),
-    "state outside": (lambda s, r, e, c, i: (3, r, e, c, i), "state: 3 is none of the 3 numbers"),
-    "negative state": (lambda s, r, e, c, i: (-1, r, e, c, i), "state: -1 is none of the 3 numbers"),
+    "state outside": (lambda s, r, e, c, i: (3, r, e, c, i), "state: 3 is not one of the 3 numbers"),
+    "negative state": (lambda s, r, e, c, i: (-1, r, e, c, i), "state: -1 is not one of the 3 numbers"),
     "state in parts": (lambda s, r, e, c, i: (0.5, r, e, c, i), "state: TypeError was raised"),
     "nan state": (lambda s, r, e, c, i: (np.nan, r, e, c, i), "state: TypeError was raised"),
     "state array": (lambda s, r, e, c, i: (np.zeros(2), r, e, c, i), "state: TypeError was raised"),
@@ -482,7 +482,7 @@ def test_observations_that_no_bin_holds() -> None:
         box.number([0.2])
     pair = make_discretizer(spaces.Tuple((spaces.Discrete(2), spaces.Discrete(3, start=1))))
     assert pair.number((1, 3)) == 5
-    with pytest.raises(ss.InvalidEpisode, match="4 is none of the 3 numbers from 1 on"):
+    with pytest.raises(ss.InvalidEpisode, match="4 is not one of the 3 numbers from 1 on"):
         pair.number((0, 4))  # it would be another state's number
 
 

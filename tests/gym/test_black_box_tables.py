@@ -121,7 +121,7 @@ def test_gymnasiums_slippery_lake_is_learned_as_its_table(map_name: str, seed: i
 
 
 @pytest.mark.slow
-def test_with_its_own_luck_the_lake_is_learned_as_well() -> None:
+def test_with_its_own_noise_the_lake_is_learned_as_well() -> None:
     """Nothing handed over: outcomes as Gymnasium draws and shows them, twenty seeds of each."""
     table = ss.problems.make("frozen-lake")
     lake: Any = FrozenLakeEnv()

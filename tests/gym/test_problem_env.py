@@ -125,7 +125,7 @@ def test_a_loop_over_steps_learns_what_learn_learns() -> None:
     assert not (ours.policy == uniform(problem)).all()
 
 
-def test_without_a_seed_luck_differs_and_goes_on() -> None:
+def test_without_a_seed_noise_differs_and_goes_on() -> None:
     problem = ss.problems.make("random", states=50, horizon=30)
 
     def walk(env: ProblemEnv) -> list[int]:
@@ -244,7 +244,7 @@ def test_it_renders_as_text() -> None:
         ({"problem": 3}, "ProblemEnv takes a Problem"),
         ({"problem": ss.problems.make("machine"), "budget": 2}, "and its options; got .*budget=2"),
         ({"problem": "machine", "render_mode": "human"}, "render_mode must be None or 'ansi'"),
-        ({"problem": "machine", "color": 1}, "It takes: budget"),
+        ({"problem": "machine", "color": 1}, "Expected one of: budget"),
     ],
 )
 def test_wrong_arguments_are_refused(arguments: dict[str, Any], words: str) -> None:

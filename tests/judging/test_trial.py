@@ -268,7 +268,7 @@ def test_the_text_says_how_it_was_done() -> None:
 # Where the episodes come from
 
 
-def test_luck_is_other_than_that_of_training() -> None:
+def test_noise_is_other_than_that_of_training() -> None:
     """Else a trial with the learner's seed would meet the very episodes that the policy was made from."""
     problem = toy(0.5)
     policy = np.repeat(SAFE[None], 2, axis=0)
@@ -282,7 +282,7 @@ def test_luck_is_other_than_that_of_training() -> None:
     ).sum() > 20
 
 
-def test_seeds_name_the_luck_and_chunks_do_not_matter() -> None:
+def test_seeds_name_the_noise_and_chunks_do_not_matter() -> None:
     problem, policy = toy(0.5), np.repeat(SAFE[None], 2, axis=0)
     play = trials._from_problem(problem, policy, 3)
     parts = np.concatenate([play(7), play(30), play(3)])

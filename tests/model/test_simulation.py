@@ -58,7 +58,7 @@ def test_another_law_leaves_the_other_purposes_alone(kind: str, law: Any) -> Non
                 np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
 
 
-def test_another_policy_meets_the_same_luck() -> None:
+def test_another_policy_meets_the_same_noise() -> None:
     problem, policy = ward()
     waiting = np.zeros_like(policy)
     waiting[..., 0] = 1.0
@@ -71,7 +71,7 @@ def test_another_policy_meets_the_same_luck() -> None:
 
 
 @pytest.mark.parametrize("law", NOISY, ids=repr)
-def test_luck_drawn_in_chunks_is_luck_drawn_one_by_one(law: Any) -> None:
+def test_noise_drawn_in_chunks_is_noise_drawn_one_by_one(law: Any) -> None:
     problem, _ = ward(ss.Signals(law, law, law))
     whole = draw_noise(problem, ss.streams(5), 12)
     streams = ss.streams(5)

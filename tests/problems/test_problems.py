@@ -179,9 +179,9 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("random", {"slack": [1.0]}, "slack must be"),
     ("random", {"seed": -1}, "seed must be at least 0"),
     ("random", {"seed": None}, "seed must be a whole number"),
-    ("random", {"color": 1}, "It takes: states, actions, horizon, constraints"),
+    ("random", {"color": 1}, "Expected one of: states, actions, horizon, constraints"),
     ("bandit", {"arms": 3}, "problem 'bandit'"),
-    ("machine", {"budgets": 3}, "It takes: budget"),
+    ("machine", {"budgets": 3}, "unknown option 'budgets'; did you mean `budget`"),
     ("triage", {"horizon": 0}, "horizon must be at least 1"),
     ("triage", {"horizon": -1}, "horizon must be at least 1"),
     ("triage", {"horizon": 2.5}, "horizon must be a whole number"),
@@ -206,4 +206,4 @@ def test_an_unknown_problem_is_refused_and_the_known_ones_are_named() -> None:
     with pytest.raises(ss.UnknownName) as caught:
         ss.problems.make("icu")
     known = ", ".join(ss.problems.names())
-    assert str(caught.value) == f"there is no problem 'icu'; there are {known}."
+    assert str(caught.value) == f"unknown problem 'icu'. Expected one of: {known}."

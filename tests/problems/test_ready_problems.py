@@ -33,7 +33,9 @@ def test_a_problem_says_in_one_line_what_it_is(name: str) -> None:
 
 
 def test_only_problems_that_exist_are_described() -> None:
-    with pytest.raises(ss.UnknownName, match="there is no problem 'icu_sepsis'"):
+    with pytest.raises(
+        ss.UnknownName, match="unknown problem 'icu_sepsis'; did you mean `icu-sepsis`"
+    ):
         ss.problems.describe("icu_sepsis")
 
 
@@ -147,7 +149,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("inventory", {"reward": None}, "'textbook' or 'published'"),
     ("queue", {"horizon": 0}, "horizon must be at least 1"),
     ("grid", {"horizon": 2.0}, "horizon must be a whole number"),
-    ("media", {"horizon": 5}, "It takes: limit"),
+    ("media", {"horizon": 5}, "Expected one of: limit"),
     ("icu-sepsis", {"horizon": 0}, "horizon must be at least 1"),
     ("icu-sepsis", {"limits": "fluid"}, "fluid, vasopressor, sofa, each once"),
     ("icu-sepsis", {"limits": ()}, "each once"),

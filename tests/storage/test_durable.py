@@ -611,6 +611,6 @@ def test_what_a_log_has_wrong_is_told_and_left_out(tmp_path: Path) -> None:
         f"{tmp_path / 'trail.csv'}: 7 of 9 episodes can be used.",
         "1 rejected: reward lies outside its declared range",
         "  episode 2, step 1: reward 7.5 lies outside its declared range",
-        "1 rejected: step comes after a step that is missing",
-        "  episode 7, step 2: step 2 comes after a step that is missing",
+        "1 rejected: step follows a missing step",
+        "  episode 7, step 2: step 2 follows a missing step",
     ]

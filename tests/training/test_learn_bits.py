@@ -168,7 +168,7 @@ def test_going_on_is_never_having_stopped(
     assert np.concatenate(lam).tobytes() == want.multipliers.tobytes()
 
 
-def test_going_on_far_into_the_luck(tmp_path: Path) -> None:
+def test_going_on_far_into_the_noise(tmp_path: Path) -> None:
     """Noise is skipped in pieces of 4096 episodes; begin just before, at and after the end of one."""
     problem = example(noisy(LAWS[2]))
     whole = spot(problem, None)

@@ -545,7 +545,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [(["--quick", "--extended"], "not both"), (["--claim", "nonsense"], "there is no claim")],
+    [(["--quick", "--extended"], "not both"), (["--claim", "nonsense"], "unknown claim")],
 )
 def test_wrong_calls(arguments: list[str], said: str, tmp_path: Path) -> None:
     result = CliRunner().invoke(cli.app, ["verify", *arguments, "--out", str(tmp_path / "x")])

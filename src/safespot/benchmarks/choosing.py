@@ -24,7 +24,7 @@ SWEEPS = ("tradeoff", "known-thresholds", "thresholds", "bonus", "rho", "drift")
 
 def table(store: Store) -> Iterator[str]:
     """A row for each setting and length."""
-    yield "| setting | episodes | reward | of the optimum | missed, early | missed, late | limit known |"
+    yield "| setting | episodes | reward | of the optimum | short by, early | short by, late | limit known |"
     yield "|---|---:|---:|---:|---:|---:|---:|"
     for study in findings.read(store):
         for line in study.lines:

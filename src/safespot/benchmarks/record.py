@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Row:
-    """One figure, and what it stands beside."""
+    """One figure, and what it is compared with."""
 
     name: str  # of the benchmark that measured it
     what: str
@@ -151,7 +151,7 @@ def _table(rows: Sequence[Row], section: dict[str, Any]) -> str:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    verdict = {True: "reached", False: "**missed**", None: ""}[row.reached]
+    verdict = {True: "reached", False: "**not reached**", None: ""}[row.reached]
     notes = (row.note, f"full run of {row.date}" if row.full else "")
     return (
         row.what,

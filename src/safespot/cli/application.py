@@ -25,7 +25,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-AsJson = Annotated[bool, typer.Option("--json", help="Answer with one JSON document.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 Options = Annotated[
     list[str] | None,
@@ -34,10 +34,11 @@ Options = Annotated[
     ),
 ]
 
-Out = Annotated[Path, typer.Option("--out", metavar="STORE", help="The folder of the results.")]
+Out = Annotated[Path, typer.Option("--out", metavar="STORE", help="Folder for the results.")]
 
 Workers = Annotated[
-    int | None, typer.Option(min=1, help="Processes at once; all processors by default.")
+    int | None,
+    typer.Option(min=1, help="Number of worker processes; one per processor by default."),
 ]
 
 
@@ -48,9 +49,12 @@ class EngineName(StrEnum):
     dask = "dask"
 
 
-Engine = Annotated[EngineName, typer.Option(help="This machine's processes, or Dask.")]
+Engine = Annotated[
+    EngineName,
+    typer.Option(help="Where runs are done: processes of this machine, or a Dask cluster."),
+]
 Scheduler = Annotated[
-    str | None, typer.Option(metavar="ADDRESS", help="Of a Dask scheduler, tcp://…")
+    str | None, typer.Option(metavar="ADDRESS", help="Address of a Dask scheduler, tcp://…")
 ]
 
 

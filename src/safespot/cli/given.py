@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InvalidOption, UnknownName
+from ..errors import InvalidOption, UnknownName, unknown
 
 if TYPE_CHECKING:
     from ..model.cmdp import CMDP
@@ -23,7 +23,7 @@ def count(text: str) -> int:
         value *= {"": 1, "k": 1e3, "m": 1e6}[match[2].lower()]
         if value.is_integer() and value >= 1:
             return int(value)
-    raise InvalidOption(f"{text!r} is no number of episodes; write 200k, 1e6 or 200000.")
+    raise InvalidOption(f"{text!r} is not a number of episodes; write 200k, 1e6 or 200000.")
 
 
 def parse_stance(text: str) -> str | float:
@@ -35,12 +35,12 @@ def parse_stance(text: str) -> str | float:
 
 
 def parse_options(options: Sequence[str] | None) -> dict[str, Any]:
-    """NAME=VALUE pairs; a value is read as TOML, and is a string where it is none."""
+    """NAME=VALUE pairs; a value is read as TOML, and is a string where it is not TOML."""
     parsed: dict[str, Any] = {}
     for text in options or []:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
-            raise InvalidOption(f"an option is written NAME=VALUE, got {text!r}.")
+            raise InvalidOption(f"{text!r} is not an option; expected NAME=VALUE.")
         try:
             parsed[name.strip()] = tomllib.loads(f"value = {value}")["value"]
         except tomllib.TOMLDecodeError:
@@ -63,5 +63,5 @@ def read_target(target: str, options: dict[str, Any]) -> CMDP:
     if Path(target).suffix in ENDINGS or Path(target).exists():
         return read_cmdp(target, **options)
     raise UnknownName(
-        f"{target!r} is neither a ready problem ({', '.join(problems.names())}) nor a file."
+        f"{unknown('problem', target, problems.names())} There is no file of that name either."
     )

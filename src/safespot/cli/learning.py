@@ -41,14 +41,18 @@ def run(
         ),
     ] = None,
     episodes: Annotated[
-        str, typer.Option(metavar="N", help="How many; 200k and 1e6 are numbers.")
+        str, typer.Option(metavar="N", help="Number of episodes, such as 200k or 1e6.")
     ] = "200k",
-    seeds: Annotated[int, typer.Option(min=1, help="How many independent repetitions.")] = 8,
-    bonus_scale: Annotated[float, typer.Option(help="Of the bonus; 1 is the paper's.")] = 0.01,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of independent repetitions.")] = 8,
+    bonus_scale: Annotated[
+        float, typer.Option(help="Scale of the exploration bonus; 1 is the paper's.")
+    ] = 0.01,
     threshold_scale: Annotated[
-        float, typer.Option(help="Of the thresholds' radius; 1 is the paper's.")
+        float, typer.Option(help="Scale of the threshold radius; 1 is the paper's.")
     ] = 1.0,
-    estimator: Annotated[str, typer.Option(help="representative or pooled.")] = "pooled",
+    estimator: Annotated[
+        str, typer.Option(help="Threshold estimator: representative or pooled.")
+    ] = "pooled",
     learner_option: Annotated[
         list[str] | None,
         typer.Option(
@@ -59,7 +63,7 @@ def run(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", metavar="STORE", help="The folder of the results; by default safespot-PROBLEM."
+            "--out", metavar="STORE", help="Folder for the results; safespot-PROBLEM by default."
         ),
     ] = None,
     workers: Workers = None,
@@ -67,9 +71,9 @@ def run(
 ) -> None:
     """Learn a problem whose limits are unknown: the main job.
 
-    Each stance learns with every seed; so does the same learner that is told the limits: what lies between them is
-    what not knowing the limits costs. What a learner must know beforehand (rho, a safe policy) is the truth's. Ends
-    with a table and a report (STORE/report.html). Ctrl-C keeps what is done, and the same command goes on.
+    Each stance learns with every seed, and so does the same learner with known limits: the difference is the price
+    of not knowing them. What a learner must know beforehand (rho, a safe policy) is taken from the true model. Ends
+    with a table and a report (STORE/report.html). Ctrl-C keeps what is done, and the same command resumes.
 
     \b
     Examples:
@@ -122,7 +126,10 @@ def run(
 @app.command()
 def sweep(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE.toml", help="What to run; see docs/experiments.md.")
+        Path,
+        typer.Argument(
+            metavar="FILE.toml", help="TOML file of the sweep; see docs/experiments.md."
+        ),
     ],
     out: Out,
     engine: Engine = EngineName.local,
@@ -161,7 +168,7 @@ def keeping_what_is_done(out: Path) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         print(
-            f"\nsafespot: stopped. What is done is in {out}; the same command goes on.",
+            f"\nsafespot: stopped. What is finished is in {out}; the same command resumes.",
             file=sys.stderr,
         )
         raise typer.Exit(STOPPED) from None

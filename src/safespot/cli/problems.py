@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @app.command("problems")
 def problems_command(
-    name: Annotated[str | None, typer.Argument(help="One of them, to see it described.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Name of a problem to describe.")] = None,
     option: Options = None,
     as_json: AsJson = False,
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ..errors import InvalidOption, UnknownName
+from ..errors import InvalidOption, UnknownName, unknown
 from .application import AsJson, Engine, EngineName, Out, Scheduler, Workers, app
 from .learning import keeping_what_is_done
 from .output import print_json
@@ -26,7 +26,7 @@ class Kind(StrEnum):
 @app.command()
 def report(
     store: Annotated[
-        Path, typer.Argument(metavar="STORE", help="A folder that run or sweep has filled.")
+        Path, typer.Argument(metavar="STORE", help="A store: the folder that run or sweep wrote.")
     ],
     figures: Annotated[
         Kind | None, typer.Option(help="Also figures for print, in STORE/figures.")
@@ -74,7 +74,7 @@ def verify(
 
     Ends with a page (STORE/report.html), the same as Markdown (STORE/verification.md) and STORE/figures. What a claim
     turns out to be is a result: the command succeeds whatever it is. Ctrl-C keeps what is done, and the same command
-    goes on.
+    resumes.
 
     \b
     Examples:
@@ -83,7 +83,9 @@ def verify(
       safespot verify --claim coverage --claim tradeoff --out results/two
     """
     if quick and extended:
-        raise InvalidOption("--quick or --extended, not both.")
+        raise InvalidOption(
+            "--quick and --extended exclude each other; give one of them, not both."
+        )
     from ..verification import verify as measure
     from ..verification.verifying import as_dict
 
@@ -116,7 +118,7 @@ def bench(
     full: Annotated[bool, typer.Option(help="Also what takes many minutes.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure the speed beside other ways to do the same.
+    """Measure speed, side by side with other implementations.
 
     \b
     Examples:
@@ -125,11 +127,9 @@ def bench(
     """
     from ..benchmarks import sections as benchmarks
 
-    unknown = [name for name in only or [] if name not in benchmarks.SECTIONS]
-    if unknown:
-        raise UnknownName(
-            f"there is no section {unknown[0]!r}; there are {', '.join(benchmarks.SECTIONS)}."
-        )
+    for name in only or []:
+        if name not in benchmarks.SECTIONS:
+            raise UnknownName(unknown("section", name, benchmarks.SECTIONS))
     rows = [
         row
         for section in only or benchmarks.SECTIONS

@@ -58,7 +58,7 @@ def empirical_model(
 
     """
     if not log.episodes:
-        raise InvalidFile(f"no episode is left to count.\n{log}")
+        raise InvalidFile(f"there are no usable episodes to estimate a model from.\n{log}")
     f = make_interface(**log.interface)
     if stationary and (np.diff(f.mask, axis=0)).any():
         raise InvalidOption(

@@ -1,6 +1,6 @@
 """Logged episodes: read and checked.
 
-A log has the columns of `rows`, its episodes any whole number; others are ignored.
+A log has the columns of `storage.episode_table`; an episode is any whole number, and other columns are ignored.
 
 An episode is taken whole or not at all: one wrong value rejects all of it, since a learner observes whole episodes.
 """
@@ -172,7 +172,9 @@ def columns(episodes: Iterable[Episode]) -> Columns:
     """Episodes as the columns of a log."""
     played = list(episodes)
     if len({e.constraints.shape[1] for e in played}) != 1:
-        raise InvalidOption("a log needs an episode, and all of them as many constraints.")
+        raise InvalidOption(
+            "cannot write a log: expected at least one episode, all with the same number of constraints."
+        )
     lengths = [len(e.actions) for e in played]
     return step_columns(
         episode=np.repeat(np.arange(len(played)), lengths),
@@ -190,7 +192,7 @@ def columns(episodes: Iterable[Episode]) -> Columns:
 
 
 def _table(source: Any, name: str) -> Columns:
-    """The columns of a log as float64 (the episodes' numbers as int64): NaN is nothing, infinity no number."""
+    """The columns of a log as float64 (the episodes' numbers as int64): NaN is missing, infinity not a number."""
     import duckdb
 
     with duckdb.connect() as database:
@@ -199,7 +201,7 @@ def _table(source: Any, name: str) -> Columns:
             if isinstance(source, str | Path):
                 relation, given = _way(Path(source)), [str(source)]
                 if not Path(source).is_file():
-                    raise InvalidFile(f"there is no file {source}.")
+                    raise InvalidFile(f"file not found: {source}.")
             elif isinstance(source, Mapping):
                 database.register("log", {k: np.asarray(v) for k, v in source.items()})
             else:
@@ -217,7 +219,7 @@ def _table(source: Any, name: str) -> Columns:
         raise InvalidFile(f"{name} has no rows.")
     if unnumbered.any():
         row = unnumbered.argmax()
-        raise InvalidFile(f"{name}: row {row} (from 0) has no whole number for its episode.")
+        raise InvalidFile(f"{name}: row {row} (from 0) has an episode that is not a whole number.")
     return {column: np.asarray(found[column]) for column in named}
 
 
@@ -245,7 +247,7 @@ def _named(there: list[str], name: str) -> list[str]:
 
 
 def _cast(column: str) -> str:
-    """A column's numbers in SQL: text that is none is infinite, and no episode's number."""
+    """A column's numbers in SQL: text that is not a number becomes infinite, and NULL as the number of an episode."""
     if column == "episode":
         number = "try_cast(episode as double)"  # whole, or else the cast to a bigint would round it
         return f"case when {number} = floor({number}) then try_cast(episode as bigint) end"
@@ -299,10 +301,10 @@ def _wrong(
     last = position == np.repeat(length, length) - 1
     step, state, action, after = (table[name] for name in INDICES)
     found = [
-        (~_whole(step), "step", "is no whole number"),
+        (~_whole(step), "step", "is not a whole number"),
         (step >= f.H, "step", f"lies beyond the {f.H} steps of an episode"),
-        ((position > 0) & (step == np.roll(step, 1)), "step", "is there twice"),
-        (step != position, "step", "comes after a step that is missing"),
+        ((position > 0) & (step == np.roll(step, 1)), "step", "occurs twice"),
+        (step != position, "step", "follows a missing step"),
     ]
     for name, column, count in (
         ("state", state, own),
@@ -310,8 +312,8 @@ def _wrong(
         ("next_state", after, own),
     ):
         kind = name.removeprefix("next_")
-        found.append((~_whole(column), name, "is no whole number"))
-        found.append(((column < 0) | (column >= count), name, f"is none of the {count} {kind}s"))
+        found.append((~_whole(column), name, "is not a whole number"))
+        found.append(((column < 0) | (column >= count), name, f"is not one of the {count} {kind}s"))
     sound = ~np.logical_or.reduce([mask for mask, _, _ in found])
     h, s, a = (np.where(sound, column, 0).astype(np.int64) for column in (step, state, action))
     found.append((sound & ~f.mask[h, s, a], "action", "is not admissible in its state"))
@@ -346,7 +348,7 @@ def _wrong_signals(table: Columns, f: Interface) -> list[tuple[Bool, str, str]]:
         inside = terms.inside(column)
         found += [
             (np.isnan(column) & needed, name, "is missing"),
-            (np.isinf(column), name, "is no finite number"),
+            (np.isinf(column), name, "is not a finite number"),
             (
                 (inside < -ROUNDING) | (inside > 1.0 + ROUNDING),
                 name,

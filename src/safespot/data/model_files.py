@@ -23,7 +23,7 @@ import safetensors
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from ..errors import InvalidFile, InvalidOption
+from ..errors import InvalidFile, InvalidOption, unknown
 from ..model.cmdp import CMDP
 from ..model.outcome_tables import Ending
 from .empirical import EmpiricalModel, empirical_model
@@ -33,7 +33,7 @@ NEEDED = ("transitions", "rewards", "constraints", "thresholds")
 TEXTS = ("senses",)
 COUNTS = ("horizon",)
 STEPS = 10**6  # of an episode, at most: one wild number in a file must not ask for all memory
-# What reading a file that is none can raise; a RecursionError is a RuntimeError.
+# What reading a file of another kind can raise; a RecursionError is a RuntimeError.
 UNREADABLE = (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
@@ -41,13 +41,17 @@ def read_cmdp(path: str | Path, **options: Any) -> CMDP:
     """The CMDP in a file, by the ending of its name; a log has the options of `read_model`."""
     path = Path(path)
     if path.suffix not in ENDINGS:
-        raise InvalidFile(f"{path}: expected a name that ends in {', '.join(ENDINGS)}.")
+        raise InvalidFile(
+            f"{path} has an unknown ending; expected a name that ends in {', '.join(ENDINGS)}."
+        )
     if not path.is_file():
-        raise InvalidFile(f"there is no file {path}.")
+        raise InvalidFile(f"file not found: {path}.")
     if path.suffix in WAYS:
         return read_model(path, **options)[1].cmdp
     if options:
-        raise InvalidOption(f"a model says everything itself; only logs take {', '.join(options)}.")
+        raise InvalidOption(
+            f"{path}: unknown option {next(iter(options))!r}. A model file takes no options; only logs do."
+        )
     if path.suffix == ".safetensors" and _is_ours(path):
         return CMDP.load(path)
     try:
@@ -66,10 +70,10 @@ def read_model(path: str | Path, **options: Any) -> tuple[Log, EmpiricalModel]:
     reading, counting = (
         list(inspect.signature(f).parameters)[1:] for f in (read_log, empirical_model)
     )
-    unknown = [name for name in options if name not in (*reading, *counting)]
-    if unknown:
-        takes = ", ".join([*reading, *counting])
-        raise InvalidOption(f"a log has no option {unknown[0]!r}. It takes: {takes}.")
+    takes = [*reading, *counting]
+    for name in options:
+        if name not in takes:
+            raise InvalidOption(f"log {path}: {unknown('option', name, takes)}")
     given = {name: options[name] for name in reading if name in options}
     if isinstance(given.get("endings"), dict):
         given["endings"] = _endings(given["endings"])
@@ -84,8 +88,8 @@ def _endings(table: Mapping[str, Any]) -> Ending | dict[int, Ending]:
         return {int(state): Ending(**each) for state, each in table.items()}
     except (TypeError, ValueError):
         raise InvalidOption(
-            "endings are written { reward = 0, constraints = [0] }, or by state, "
-            f"{{ 5 = {{ reward = 0, constraints = [1] }} }}; got {table!r}."
+            f"endings cannot be read: {table!r}. Write {{ reward = 0, constraints = [0] }}, or by state, "
+            "{ 5 = { reward = 0, constraints = [1] } }."
         ) from None
 
 
@@ -102,7 +106,7 @@ def _npz(path: Path) -> Mapping[str, Any]:
     with zipfile.ZipFile(io.BytesIO(path.read_bytes())) as archive:
         for entry in archive.infolist():
             if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise ValueError("a compression that NumPy does not write")
+                raise ValueError("a compression that NumPy does not use")
         return {name.removesuffix(".npy"): _npy(archive.read(name)) for name in archive.namelist()}
 
 
@@ -115,10 +119,10 @@ def _npy(data: bytes) -> NDArray:
     }
     version = np.lib.format.read_magic(file)
     if version not in heads:
-        raise ValueError(f"an array of format {version}")
+        raise ValueError(f"an unknown array format {version}")
     shape, columns_first, dtype = heads[version](file)
     if dtype.hasobject:
-        raise ValueError("objects, which would have to be unpickled")
+        raise ValueError("an array of Python objects, which would have to be unpickled")
     array: NDArray = np.frombuffer(data, dtype, offset=file.tell())
     return array.reshape(shape, order="F" if columns_first else "C")
 
@@ -138,19 +142,12 @@ ENDINGS = (*READERS, *WAYS)
 
 
 def _arguments(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """The arguments of `CMDP`: no other names, and no array where a single thing is meant."""
+    """The arguments of `CMDP`: no other names, and no array where one value is expected."""
     takes = list(inspect.signature(CMDP).parameters)
-    unknown = [name for name in content if name not in takes]
-    missing = [name for name in NEEDED if name not in content]
-    if unknown or missing:
-        raise InvalidFile(
-            f"{path} describes no CMDP: "
-            + "; ".join(
-                [f"there is no such name as {name!r}" for name in unknown]
-                + [f"{name!r} is missing" for name in missing]
-            )
-            + f". It takes {', '.join(takes)}."
-        )
+    wrong = [f"  {unknown('name', name, takes)}" for name in content if name not in takes]
+    wrong += [f"  {name!r} is missing." for name in NEEDED if name not in content]
+    if wrong:
+        raise InvalidFile("\n".join([f"{path} does not describe a CMDP:", *wrong]))
     arguments = dict(content)
     for name, value in content.items():
         if not isinstance(value, np.ndarray):
@@ -159,9 +156,9 @@ def _arguments(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
             arguments[name] = value.tolist()
         elif name in COUNTS or (name == "start" and value.ndim == 0):
             if value.size != 1:
-                raise InvalidFile(f"{path}: {name} is one number, not {value.size}.")
+                raise InvalidFile(f"{path}: {name} has {value.size} numbers; expected one.")
             arguments[name] = value.item()
     horizon = arguments.get("horizon", 1)
     if isinstance(horizon, int) and horizon > STEPS:
-        raise InvalidFile(f"{path}: an episode has at most {STEPS:,} steps, horizon is {horizon}.")
+        raise InvalidFile(f"{path}: horizon is {horizon}; expected at most {STEPS:,} steps.")
     return arguments

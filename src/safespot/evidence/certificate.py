@@ -139,7 +139,7 @@ class Certificate:
         )
         if verdict != "unknown":
             return text
-        text += f" To be safe beyond doubt, {self.shortfall[i]:.4g} is missing."
+        text += f" It is short by {self.shortfall[i]:.4g} of being proven safe."
         if math.isinf(self.more[i]):
             return text + (
                 " More episodes like these would not decide it: the policy goes where too little was "

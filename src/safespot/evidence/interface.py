@@ -54,7 +54,9 @@ class Interface:
         ):
             if (array >= count).any():
                 step = int((array >= count).argmax())
-                raise InvalidEpisode(f"{name} {array[step]} at step {step}; there are {count}.")
+                raise InvalidEpisode(
+                    f"{name} {array[step]} at step {step} is out of range; expected 0 to {count - 1}."
+                )
         states, steps = episode.states, np.arange(H)
         allowed = self.mask[steps, states[:-1], episode.actions]
         if not allowed.all():
@@ -130,7 +132,7 @@ def _mask(value: ArrayLike | None, shape: tuple[int, int, int]) -> Bool:
     full = np.broadcast_to(frozen(mask.copy()), shape)
     barren = ~np.asarray(full.any(axis=2))
     if barren.any():
-        raise InvalidOption(f"action_mask allows nothing at {place('hs', first(barren))}.")
+        raise InvalidOption(f"action_mask allows no action at {place('hs', first(barren))}.")
     return full
 
 

@@ -1,7 +1,7 @@
 """Checkpoints of one unfinished run, two generations of them.
 
 Each goes over the older of the two, so a damaged one leaves the one before. The file says which run it is of and
-which versions wrote it: another version's numbers could differ in their last bits, so it does not go on.
+which versions wrote it: another version's numbers could differ in their last bits, so it is not resumed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Checkpoint:
         self.next = 0
 
     def found(self, notes: list[str]) -> Iterator[tuple[Arrays, int]]:
-        """What can be gone on from, and the episodes that it has finished; the furthest first.
+        """What can be resumed, and the episodes that it has finished; the furthest first.
 
         What is damaged is said in `notes`.
         """
@@ -60,7 +60,7 @@ class Checkpoint:
                 notes.append(f"{path} was written by other versions: not used.")
                 continue
             if not isinstance(finished, int):
-                notes.append(f"{path} does not say how far it is: not used.")
+                notes.append(f"{path} does not say how many episodes it holds: not used.")
                 continue
             whole.append((finished, generation, arrays))
         for finished, generation, arrays in sorted(whole, key=lambda one: one[:2], reverse=True):

@@ -1,7 +1,7 @@
 """Where runs are done: processes of this machine, or a Dask cluster.
 
 An engine takes batches of runs and puts what happens into one queue: `Told` while a run goes on, `Done` when a batch
-has ended, `Lost` when its worker has died under it. It keeps no books: who retries what is the sweep's business.
+has ended, `Lost` when its worker has died under it. It keeps no state: the sweep decides what is retried.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class _Worker(NamedTuple):
 
 @contextlib.contextmanager
 def _born_as_worker() -> Iterator[None]:
-    """Processes born in here use one thread each, as there are as many as processors, and are deaf to Ctrl-C."""
+    """Processes started in here use one thread each, as there are as many as processors, and ignore SIGINT."""
     before = {name: os.environ.get(name) for name in THREADS}
     os.environ.update(dict.fromkeys(THREADS, "1"))
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

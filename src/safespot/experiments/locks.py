@@ -37,13 +37,13 @@ class Claims:
             os.close(descriptor)
 
     def release(self, run: str) -> None:
-        """Let others have it. The file goes first, while it is still ours."""
+        """Close and release the lock. The file is removed first, while it is still ours."""
         descriptor = self.held.pop(run)
         with contextlib.suppress(OSError):
             (self.folder / run).unlink()
         os.close(descriptor)
 
     def release_all(self) -> None:
-        """Let others have everything."""
+        """Release every lock."""
         for run in list(self.held):
             self.release(run)

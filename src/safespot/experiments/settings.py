@@ -109,7 +109,10 @@ def make_problem(name: str, options: dict[str, Any]) -> Problem:
         return problems.make(name, **options)
     others = {k: v for k, v in options.items() if k not in ("path", "checksum")}
     if file_checksum(options["path"]) != options["checksum"]:
-        raise InvalidFile(f"{options['path']} has changed; these runs are of another content.")
+        raise InvalidFile(
+            f"{options['path']} has changed since these runs were specified. Restore it, or start a "
+            "sweep with the new content."
+        )
     return Problem(read_cmdp(options["path"], **others))
 
 

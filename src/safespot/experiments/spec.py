@@ -237,21 +237,22 @@ def read_spec(path: str | Path) -> Spec:
     return as_spec(content, str(path))
 
 
-def as_spec(content: Mapping[str, Any], source: str = "the sweep") -> Spec:
-    """The same from a dict with the keys of the file."""
+def as_spec(content: Mapping[str, Any], source: str | None = None) -> Spec:
+    """The same from a dict with the keys of the file; `source` is the file that it was read from."""
     try:
         return Spec.model_validate(content)
     except ValidationError as problem:
-        raise InvalidOption(f"{source} is no sweep:\n{_complaints(problem)}") from None
+        what = f"{source} is not a sweep file" if source else "invalid configuration of a sweep"
+        raise InvalidOption(f"{what}:\n{_complaints(problem)}") from None
 
 
 def _complaints(problem: ValidationError) -> str:
     """One line per key; where several readings of it failed, the shortest says enough."""
     lines: dict[str, list[str]] = {}
     for error in problem.errors(include_url=False):
-        # "int", "list[…]" and the like name the readings of a union: they are no keys of the file.
+        # "int", "list[…]" and the like name the readings of a union: they are not keys of the file.
         where = [str(part) for part in error["loc"] if not _names_a_type(part)]
-        message = {"extra_forbidden": "there is no such key", "missing": "is missing"}.get(
+        message = {"extra_forbidden": "unknown key", "missing": "is missing"}.get(
             error["type"], error["msg"].removeprefix("Value error, ")
         )
         lines.setdefault(".".join(where) or "the file", []).append(message)
@@ -266,7 +267,7 @@ def _pinned(options: Options) -> Options:
     """The options of a file with its checksum."""
     path = options.get("path")
     if not isinstance(path, str):
-        raise InvalidOption(f"the problem {FILE!r} needs the option path, got {path!r}.")
+        raise InvalidOption(f"the problem {FILE!r} has path {path!r}; expected the name of a file.")
     return {"checksum": file_checksum(path), **options}
 
 

@@ -64,7 +64,7 @@ class Store:
             found = about["store"]
         except (OSError, ValueError, KeyError, TypeError):
             raise InvalidFile(
-                f"{path} is no store of results: it has no store.json. `sweep` makes one."
+                f"{path} is not a store of results: it has no store.json. Give a folder that `sweep` wrote."
             ) from None
         if found != FORMAT:
             raise InvalidFile(
@@ -80,7 +80,9 @@ class Store:
                 f"{folder.resolve()} has *, ? or [ in it, which DuckDB reads as a pattern."
             )
         if folder.exists() and not (folder / "store.json").exists() and any(folder.iterdir()):
-            raise InvalidFile(f"{path} holds other things; give a new folder, or a store.")
+            raise InvalidFile(
+                f"{path} is neither empty nor a store; give a new folder, or an existing store."
+            )
         try:
             for part in ("runs", "checkpoints", "claims"):
                 (folder / part).mkdir(parents=True, exist_ok=True)
@@ -127,11 +129,11 @@ class Store:
                 {"files": files},
             ).fetchnumpy()
         except duckdb.Error as problem:
-            raise InvalidFile(f"{self.path} has no such results: {problem}") from None
+            raise InvalidFile(f"cannot read results of {self.path}: {problem}") from None
         return by_run(found)
 
     def query(self, sql: str, parameters: Sequence[Any] | None = None) -> duckdb.DuckDBPyRelation:
-        """DuckDB's answer to a question about the views `results` and `runs`.
+        """DuckDB's answer to a query over the views `results` and `runs`.
 
         It is read where and how you like: ``.fetchall()``, ``.fetchnumpy()``, ``.df()``, ``.pl()``, ``.arrow()``.
         """
@@ -142,9 +144,11 @@ class Store:
         try:
             answer = self._connect().sql(sql, params=parameters)
         except duckdb.Error as problem:
-            raise SafespotError(f"DuckDB cannot answer that: {problem}") from None
+            raise SafespotError(f"DuckDB cannot run the statement: {problem}") from None
         if answer is None:
-            raise SafespotError("that is no question.")
+            raise SafespotError(
+                "the statement returned no rows; expected a query, such as `select * from runs`."
+            )
         return answer
 
     def frame(self) -> pandas.DataFrame:

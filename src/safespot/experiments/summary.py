@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InvalidOption
+from ..errors import InvalidOption, unknown
 from .parquet import Columns
 from .store import Store, by_run
 
@@ -117,7 +117,7 @@ def compare(store: Store, metric: str = "regret", *, confidence: float = 0.95) -
     The same seed is the same noise, so most of it cancels.
     """
     if metric not in METRICS:
-        raise InvalidOption(f"metric must be one of {', '.join(METRICS)}, got {metric!r}.")
+        raise InvalidOption(unknown("metric", metric, METRICS))
     curves, made = _curves(store, [metric]), []
     for first, second in combinations(groups(store), 2):
         if _setting(first) != _setting(second):

@@ -5,7 +5,7 @@
         hear how far they are
         make finished what has come back
 
-The same call again goes on where the last one ended, however it ended.
+The same call again resumes where the last one ended, however it ended.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def sweep(
         scheduler: the address of a Dask scheduler, "tcp://…"; without one, Dask runs on this machine.
         progress: whether to show lines on standard error, or an object that hears what happens.
 
-    A run that cannot be done is in `failed` and is tried again by the next call. Ctrl-C, or the death of this process
+    A run that fails is in `failed` and is tried again by the next call. Ctrl-C, or the death of this process
     at any moment, loses no finished run, and of the others only what they did since their last checkpoint.
 
     """
@@ -207,7 +207,7 @@ class _Sweeping:
         if done.error is not None and not ending:
             if isinstance(done.error, Unsaved):
                 raise InvalidFile(_full(str(done.error), self.store))
-            raise SafespotError(f"a worker cannot do its work: {done.error!r}") from done.error
+            raise SafespotError(f"a worker failed: {done.error!r}") from done.error
         for outcome in done.outcomes:
             run = outcome.run
             if isinstance(outcome, Failure):
@@ -272,7 +272,7 @@ def _as_runs(spec: Spec | Mapping[str, Any] | str | Path | Sequence[RunSpec]) ->
 
 
 def _check(runs: Iterable[RunSpec]) -> None:
-    """Make every learner once, so that what cannot be is said before anything begins, all of it."""
+    """Make every learner once, so that everything that is wrong is said before anything begins."""
     wrong: dict[str, None] = {}
     seen = set()
     for run in runs:
@@ -285,7 +285,7 @@ def _check(runs: Iterable[RunSpec]) -> None:
         except SafespotError as problem:
             wrong.setdefault(f"  {run.problem}, {run.learner} {run.learner_options}: {problem}")
     if wrong:
-        raise InvalidOption("these runs cannot be:\n" + "\n".join(wrong))
+        raise InvalidOption("invalid configuration:\n" + "\n".join(wrong))
 
 
 def _warm(runs: Iterable[RunSpec], shown: Progress) -> None:
@@ -310,6 +310,6 @@ def _processors() -> int:
 
 def _full(problem: str, store: Store) -> str:
     return (
-        f"{problem} Everything that is finished in {store.path} is whole. Make room, then start the same "
-        "sweep again: it goes on."
+        f"{problem} All finished runs in {store.path} are intact. Free some space, then start the same "
+        "sweep again: it resumes."
     )

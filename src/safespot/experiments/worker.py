@@ -34,7 +34,7 @@ Report = Callable[[str, int], bool]  # run, its finished episodes -> whether to 
 
 @dataclass(frozen=True)
 class Failure:
-    """A run that cannot be done, and why."""
+    """A run that failed, and why."""
 
     run: RunSpec
     why: str
@@ -138,7 +138,7 @@ def begin(run: RunSpec, checkpoint: Checkpoint | None) -> tuple[Training, list[s
         try:
             training.restore(arrays)
         except (SafespotError, KeyError, ValueError, TypeError, OverflowError) as problem:
-            notes.append(f"a checkpoint of {run.id} cannot be gone on from: {problem}")
+            notes.append(f"a checkpoint of {run.id} cannot be resumed: {problem}")
             continue
         return training, notes
     return fresh(run), notes

@@ -108,12 +108,12 @@ class BlackBox:
         actions = getattr(env, "action_space", None)
         if actions is None:
             raise InvalidOption(
-                f"a Gymnasium environment is needed, got {env!r}; gymnasium.make makes one of a name."
+                f"expected a Gymnasium environment, got {env!r}. gymnasium.make(name) makes one."
             )
         if not isinstance(actions, spaces.Discrete):
             raise InvalidOption(
-                f"an environment with a Discrete action space is needed, not {actions}; wrap it so that its "
-                "actions are finite."
+                f"the action space is {actions}; expected Discrete. Wrap the environment so that its actions "
+                "are finite."
             )
         given = isinstance(states, Discretizer)
         seen = _checked(states) if given else make_discretizer(env.observation_space, states)
@@ -128,7 +128,7 @@ class BlackBox:
         if isinstance(problem, Problem):
             self.interface = problem.interface
         elif horizon is None:
-            raise InvalidOption("say how many steps an episode has: horizon=.")
+            raise InvalidOption("the number of steps of an episode is not declared; give horizon=.")
         else:
             senses = ("<=" if costs else ">=") if senses is None else senses
             terms = make_units(m, senses, reward_range, constraint_ranges, error=InvalidOption)
@@ -152,8 +152,8 @@ class BlackBox:
             shown = np.append(padding, np.full(m, np.nan))[:, None]
             if not (clip or within(shown[: 1 + m], 1, *self._tolerated)):
                 raise InvalidOption(
-                    f"an ending pays and counts {padding.tolist()} a step, and its declared ranges are "
-                    f"{bounds[: 1 + m].tolist()}."
+                    f"an ending pays and counts {padding.tolist()} a step, outside the declared ranges "
+                    f"{bounds[: 1 + m].tolist()}. Declare wider ranges, or clip=True."
                 )
             self._padded.append(np.repeat(shown, self.interface["horizon"], axis=1))
 
@@ -235,7 +235,7 @@ class BlackBox:
                 if step.truncated and h + 1 < len(uniforms):
                     raise InvalidEpisode(
                         f"the environment's time limit cut an episode off after {h + 1} of {len(uniforms)} steps. No "
-                        "state explains that, so it is no ending that could be declared: take a shorter horizon, "
+                        "state explains that, so it cannot be declared as an ending: take a shorter horizon, "
                         "or raise the limit with gymnasium.make(…, max_episode_steps=…)."
                     )
         except InvalidEpisode as problem:
@@ -273,14 +273,14 @@ class BlackBox:
 
     def _probe(self, constraints: Source, thresholds: Source) -> tuple[Found, Found, int, bool]:
         """Where the signals are, how many, and whether they are costs, from one step of the environment."""
-        with _playable("cannot be taken"):
+        with _playable("fails"):
             observation, _ = self.env.reset(seed=0)
             step = self._take(observation, 0)
         named = next((key for key in ("constraint", "cost") if key in step.info), None)
         source = named if constraints is None else constraints
         if source is None and step.cost is None:
             raise InvalidOption(
-                "the environment shows nothing to be limited: info has neither 'constraint' nor 'cost' "
+                "the environment shows no constraint signals: info has neither 'constraint' nor 'cost' "
                 f"(it has {sorted(step.info)}), and step returns no sixth element. Give constraints=, a key "
                 "or a function of a Step."
             )
@@ -336,7 +336,7 @@ def _one_by_one(key: str, values: list[Any], size: int) -> Float:
             try:
                 out[h] = _numbers(value, (size,))
             except (TypeError, ValueError):
-                raise _at(h, key, f"{size} number(s) are needed, got {value!r}.") from None
+                raise _at(h, key, f"expected {size} number(s), got {value!r}.") from None
     return out
 
 
@@ -391,7 +391,9 @@ def as_box(env: Any, declarations: Mapping[str, Any]) -> BlackBox:
     if not isinstance(env, BlackBox):
         return BlackBox(env, **declarations)
     if declarations:
-        raise InvalidOption(f"a BlackBox has its declarations already, got {sorted(declarations)}.")
+        raise InvalidOption(
+            f"a BlackBox has its declarations already; leave out {sorted(declarations)}."
+        )
     return env
 
 

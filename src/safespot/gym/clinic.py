@@ -1,9 +1,9 @@
 """The patients of `dosing` themselves, as a Gymnasium environment: differential equations, no table anywhere.
 
-A reset admits a new patient; a step treats for a block of two days (`problems.tumor`). The doctor sees the tumor and
-the drug left in the blood as they are: how they are cut into states is a discretizer's matter. `info["cost"]` is the
-dose, `info["threshold"]` a biomarker's hint at the block's share of the tolerance. Death terminates; what the blocks
-after it cost is for whoever learns to declare (deviation D7).
+A reset admits a new patient; a step treats for a block of two days (`problems.dosing.tumor`). The doctor sees the
+tumor and the drug left in the blood as they are: how they are cut into states is up to a discretizer. `info["cost"]` is
+the dose, `info["threshold"]` a biomarker's hint at the block's share of the tolerance. Death terminates; what the
+blocks after it cost is for whoever learns to declare (deviation D7).
 """
 
 from __future__ import annotations

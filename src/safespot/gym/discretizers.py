@@ -97,7 +97,7 @@ def _edges(space: spaces.Box, bins: Any) -> list[list[float]]:
     size = int(np.prod(space.shape))
     if bins is None:
         raise InvalidOption(
-            f"observations in {space} must be cut into bins. Give states= (bins= where `discretizer` is called): "
+            f"observations in {space} must be cut into bins. Give states= (bins= where `make_discretizer` is called): "
             f"a number, edges for each of its {size} entries, or what safespot.gym.warm_up(env, number) finds."
         )
     each = bins if isinstance(bins, Sequence) else [bins] * size
@@ -129,7 +129,7 @@ def _whole(low: int, count: int) -> Discretizer:
     def number(seen: Any) -> int:
         k = index(seen) - low
         if not 0 <= k < count:
-            raise InvalidEpisode(f"{seen} is none of the {count} numbers from {low} on.")
+            raise InvalidEpisode(f"{seen} is not one of the {count} numbers from {low} on.")
         return k
 
     return Discretizer(count, number)

@@ -46,7 +46,7 @@ class ProblemEnv(gymnasium.Env[Any, Any]):
     After ``reset(seed=k)`` the episodes are those of `play` with ``streams(k)``, as long as the same actions
     are taken; a drift counts its episodes from there.
 
-    Gymnasium's spaces know no masks and its tools sample from whole spaces. So an inadmissible action is no
+    Gymnasium's spaces know no masks and its tools sample from whole spaces. So an inadmissible action is not an
     error: the lowest admissible one is taken in its place, and ``info["action"]`` says so.
 
     """
@@ -79,7 +79,7 @@ class ProblemEnv(gymnasium.Env[Any, Any]):
         self._key = _signals_key(problem)
         self._mask = np.broadcast_to(cmdp.model.mask.reshape(-1, S, A), (H, S, A))
         self._laws = as_laws(problem.signals)
-        self._luck = empty_noise(problem, 1)
+        self._noise = empty_noise(problem, 1)
         self._signals = np.zeros(H), np.zeros((H, m)), np.zeros((H, m))  # of the episode, inside
         self._streams: Streams | None = None
         self._episode = 0
@@ -95,9 +95,9 @@ class ProblemEnv(gymnasium.Env[Any, Any]):
             self._streams = streams(int(self.np_random.integers(2**63)) if seed is None else seed)
             self._episode = 0
         self._episode += 1
-        draw_noise(self.problem, self._streams, 1, self._luck)
+        draw_noise(self.problem, self._streams, 1, self._noise)
         self._alpha = self.problem.alpha(self._episode)
-        self._state = int(pick(self.problem.cmdp.model.start, self._luck.start[0]))
+        self._state = int(pick(self.problem.cmdp.model.start, self._noise.start[0]))
         self._step = 0
         return self._state, {"action_mask": self._action_mask()}
 
@@ -105,16 +105,16 @@ class ProblemEnv(gymnasium.Env[Any, Any]):
         """Take an action."""
         cmdp, h = self.problem.cmdp, self._step
         if h == cmdp.H:
-            raise InvalidOption("no episode is under way: call reset().")
+            raise InvalidOption("the episode is over; call reset() first.")
         action = as_count("action", action, least=0, error=InvalidOption)
         if action >= cmdp.A:
-            raise InvalidOption(f"action {action}; actions are 0 to {cmdp.A - 1}.")
+            raise InvalidOption(f"action {action} is out of range; expected 0 to {cmdp.A - 1}.")
         admissible = self._mask[h, self._state]
         if not admissible[action]:
             action = int(admissible.argmax())
         row = self._state * cmdp.A + action
         self._state = int(
-            step_kernel(cmdp.model, self._alpha, self._laws, self._luck, 0, h, row, *self._signals)
+            step_kernel(cmdp.model, self._alpha, self._laws, self._noise, 0, h, row, *self._signals)
         )
         self._step = h + 1
         reward, constraints, thresholds = self._shown(h)

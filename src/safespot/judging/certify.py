@@ -84,7 +84,7 @@ def certify(learner: Spot, policy: ArrayLike | None = None) -> Certificate:
 def gather(learner: Spot) -> LearnedModel:
     """The learner's data with the radii of the theorems."""
     if not isinstance(learner, Spot):
-        raise InvalidOption(f"a learner is needed, got {type(learner).__name__}.")
+        raise InvalidOption(f"expected a learner, got {type(learner).__name__}.")
     f, planned, finished = learner.interface, learner.options.episodes, learner.episode - 1
     if planned is not None and finished > planned:
         raise InvalidOption(

@@ -5,7 +5,7 @@ Pessimism that stays linear. In the model of the data a pair pays, for each cons
     max( g_hat - phi, 1 - remaining ),
 
 and values are not truncated, so that the value of a policy is linear in its occupancy measure and column generation
-finds the best mixture. Each such value is at most the truncated lower bound of `certificate`: where the first of
+finds the best mixture. Each such value is at most the truncated lower bound of `certify`: where the first of
 the two is paid, the recursions differ by the truncation only, which raises the latter; elsewhere the linear value is
 at most ``1 - remaining + (remaining - 1) = 0``. So whatever keeps the limits here is certified there.
 """
@@ -35,7 +35,7 @@ class Proposal:
 
     With a `caution` of 1 it keeps every limit whatever the data leave open, so it is certified. Less means that no such
     policy was found: this one keeps every limit if the true errors are at most that share of the radii; 0, that it
-    keeps them if the data were the truth, or not even then. `certificate.shortfall` says how much is missing.
+    keeps them if the data were the truth, or not even then. `certificate.shortfall` says by how much it is short.
     """
 
     policy: Policy  # [H, S, A]
@@ -46,14 +46,14 @@ class Proposal:
         if self.certificate.safe.all():
             head = "This policy is certified."
         else:
-            lacking = ", ".join(
+            short_by = ", ".join(
                 f"{short:.4g} (constraint {i})"
                 for i, short in enumerate(self.certificate.shortfall)
                 if short > 0.0
             )
             head = (
                 f"No policy can be certified yet. This one has a caution of {self.caution:.3g}, "
-                f"where 1 would be enough; for a certificate it lacks {lacking}."
+                f"where 1 would be enough; it is short of a certificate by {short_by}."
             )
         return f"{head}\n\n{self.certificate}"
 

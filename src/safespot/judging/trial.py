@@ -147,7 +147,7 @@ def sequence(x: Float, share: float, planned: int) -> tuple[Float, Float]:
     """Bounds of the means of `x` ``[n,k]`` in [0,1] after each of the n episodes, valid all at once: ``[n,k]`` each.
 
     Row t depends on the first t episodes only. A sequence is sharp around the number of episodes that its weights are
-    made for. So several of them, for `planned` episodes, a quarter, a sixteenth and so on, share what may be missed.
+    made for. So several of them, for `planned` episodes, a quarter, a sixteenth and so on, share the error probability.
     """
     targets = [float(planned)]
     while targets[-1] > 4 * FIRST_LOOK:
@@ -269,7 +269,9 @@ def _open(
     if isinstance(source, Problem):
         extra = sorted(declarations) + (["interface"] if given is not None else [])
         if extra:
-            raise InvalidOption(f"a Problem needs no {', '.join(extra)}.")
+            raise InvalidOption(
+                f"unexpected {', '.join(extra)}: a Problem declares everything itself."
+            )
         if source.signals.drift is not None:
             raise InvalidOption(
                 "the thresholds of this problem drift, and a certificate is about thresholds that do not. Take a "
@@ -279,7 +281,7 @@ def _open(
     if isinstance(source, Iterable):
         if given is None or declarations:
             raise InvalidOption(
-                "episodes need their interface=, as problem.interface or env_interface(…) is, and nothing else."
+                "a trial over episodes needs interface= (problem.interface or env_interface(…)), and nothing else."
             )
         try:
             known = as_interface(**given)
@@ -287,7 +289,9 @@ def _open(
             raise InvalidOption(f"interface: {problem}.") from None
         return known, lambda pi: _from_episodes(iter(source), known)
     if given is not None:
-        raise InvalidOption("interface= goes with episodes; an environment declares its own.")
+        raise InvalidOption(
+            "unexpected interface=: it goes with episodes, an environment declares its own."
+        )
     from ..gym.black_box import as_box
 
     box = as_box(source, declarations)
@@ -345,7 +349,9 @@ def _from_episodes(episodes: Iterator[Episode], known: Interface) -> Sums:
     def play(n: int) -> Float:
         rows = [episode_sums(known.inside(each)) for each in itertools.islice(episodes, n)]
         if len(rows) < n:
-            raise InvalidOption(f"the episodes ended {n - len(rows)} before the trial did.")
+            raise InvalidOption(
+                f"the episodes ended {n - len(rows)} before the trial did; give as many as it asks for."
+            )
         return np.array(rows)
 
     return play

@@ -46,7 +46,7 @@ def inlined(function: F) -> F:
 
     A call hands over seven numbers or more for every array, which in a small problem takes longer than the work. LLVM
     does the inlining: when Numba does (``inline="always"``), it has to find the types of ever larger functions.
-    It must not return an array, but to a kernel without reference counts: nobody has counted its reference.
+    It may return an array only to a kernel without reference counts: nobody has counted its reference.
     """
     return _compiled(function, refcount=False, inline=True)
 

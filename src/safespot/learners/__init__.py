@@ -7,7 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from ..errors import InvalidFile, InvalidOption, UnknownName
+from ..errors import InvalidFile, InvalidOption, UnknownName, unknown
 from ..files import read_arrays
 from .dope import DOPE
 from .fixed import Fixed, Uniform
@@ -66,6 +66,10 @@ def make(
 ) -> Learner:
     """The learner of that name for ``problem.interface``."""
     learner = _find(name)
+    takes = [option.name for option in fields(learner.options_type)]
+    for option in options:
+        if option not in takes:
+            raise InvalidOption(f"learner {name!r}: {unknown('option', option, takes)}")
     try:
         return learner(**interface, episodes=episodes, **options)
     except TypeError as problem:
@@ -77,11 +81,11 @@ def load(path: str | Path) -> Learner:
     _, about = read_arrays(path, "learner")
     name = about.get("learner")
     if not isinstance(name, str) or name not in _LEARNERS:
-        raise InvalidFile(f"{path} holds a learner {name!r}; there are {', '.join(names())}.")
+        raise InvalidFile(f"{path}: {unknown('learner', name, names())}")
     return _LEARNERS[name].load(path)
 
 
 def _find(name: str) -> type[Learner]:
     if not isinstance(name, str) or name not in _LEARNERS:
-        raise UnknownName(f"there is no learner {name!r}; there are {', '.join(names())}.")
+        raise UnknownName(unknown("learner", name, names()))
     return _LEARNERS[name]

@@ -3,12 +3,12 @@
     (pi_t, p_t) = argmax V_r(pi, p)   subject to   V_{g_i}(pi, p) >= alpha_i,
 
 over policies and all plausible transitions p, with the largest plausible rewards and constraints. The paper's extended
-linear program is solved by column generation (`plausible.best_plan`).
+linear program is solved by column generation (`plausible_models.optimistic_plan`).
 
 Guarantee with known thresholds: the *strong* regret and violation are of order sqrt(T).
 
 Deviations.
-1. The radii are those of `plausible`, derived as D3 is, with `bonus_scale`; signals are clipped to [0,1].
+1. The radii are those of `plausible_models`, derived as D3 is, with `bonus_scale`; signals are clipped to [0,1].
 2. With `replan="doubling"` a plan stands until the visits of some pair have doubled: H S A log T programs at most
    instead of T, for a constant factor in the bounds.
 3. Before the first plan the policy is uniform: without data all plans are equal.

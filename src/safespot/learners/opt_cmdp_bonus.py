@@ -11,8 +11,8 @@ Guarantee with known thresholds: strong regret and violation of order sqrt(T), b
 `OptCMDP`.
 
 Deviations.
-1. Radii as D3, with `bonus_scale`: `plausible.empirical_variation`. A pair without data gets all that remains and leads
-   nowhere.
+1. Radii as D3, with `bonus_scale`: `plausible_models.empirical_variation`. A pair without data gets all that
+   remains and leads nowhere.
 2. to 4. as in `OptCMDP` (`replan`, the first policy, no feasible plan).
 5. A learned start distribution (D5) is the counted one; the limits give way by ``H tv(t-1)``.
 """

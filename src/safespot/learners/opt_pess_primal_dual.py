@@ -13,8 +13,8 @@ A virtual queue of violations, held against limits that are tightened less and l
 Guarantee with known thresholds: weak violation bounded by a constant, weak regret of order sqrt(T).
 
 Deviations.
-1. The primal is planned over the plausible models, untruncated (`plausible.best_response`), in place of truncated
-   values with bonuses.
+1. The primal is planned over the plausible models, untruncated (`plausible_models.best_response`), in place of
+   truncated values with bonuses.
 2. epsilon is at most half of the slack from the first episode on (the paper asks for it from some episode on);
    `tightening` scales it, since the constant of the paper leaves it at that bound for a very long time.
 3. No quantity depends on T but the radii, so that anytime use begins nothing anew. The first policy is uniform.

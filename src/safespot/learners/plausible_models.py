@@ -8,7 +8,7 @@ chooses a policy *and*, for every step and pair, a row of transitions within the
 As a linear program this has H S A S variables (the extended program). But the rows of different pairs do not depend
 on each other and the same row serves the reward and every constraint, so for fixed multipliers the best response is
 a backward induction in which each pair takes its best row: the states in falling order of value are filled from
-their lower ends until the row sums to one. That is all that column generation needs (`columns`); plans mix as
+their lower ends until the row sums to one. That is all that column generation needs; plans mix as
 occupancy measures, and these are exact because the intervals are convex and nothing is truncated.
 """
 

@@ -116,7 +116,7 @@ class CMDP:
                 bad = first(np.asarray(barren))
                 where = place("hs", bad) if len(mask) > 1 else place("s", bad[1:])
                 raise InvalidModel(
-                    f"actions allow nothing at {where}; every state needs an admissible action. "
+                    f"actions allow no action at {where}; every state needs an admissible action. "
                     "A state where nothing is decided keeps one action."
                 )
         check_rows(P, A, mask)
@@ -358,7 +358,7 @@ def _as_start(value: int | ArrayLike, S: int) -> int | Float:
         raise InvalidModel(
             f"start has shape {start.shape}; expected a state, or a distribution [S] with S = {S}."
         )
-    check_range("start", start, 0.0, 1.0, "s", mend="A distribution is meant.")
+    check_range("start", start, 0.0, 1.0, "s", fix="Entries must be probabilities.")
     if abs(start.sum() - 1.0) > SUM_TOLERANCE:
         raise InvalidModel(
             f"start sums to {start.sum()}; expected 1 within {SUM_TOLERANCE:g}. Divide it by its "

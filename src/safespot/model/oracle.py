@@ -126,7 +126,7 @@ def slater(cmdp: CMDP) -> Slater:
 def _as_cmdp(value: CMDP) -> CMDP:
     if not isinstance(value, CMDP):
         hint = " Take its .cmdp." if hasattr(value, "cmdp") else ""
-        raise InvalidModel(f"a CMDP is needed, got {type(value).__name__}.{hint}")
+        raise InvalidModel(f"expected a CMDP, got {type(value).__name__}.{hint}")
     return value
 
 

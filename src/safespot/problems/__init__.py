@@ -7,7 +7,7 @@ import inspect
 from types import ModuleType
 from typing import Any
 
-from ..errors import InvalidOption, UnknownName
+from ..errors import InvalidOption, UnknownName, unknown
 from ..model.problem import Problem
 
 # A hyphen in a name is an underscore in its module's.
@@ -49,16 +49,15 @@ def story(name: str) -> str:
 def make(name: str, **options: Any) -> Problem:
     """The problem of that name; its options are the arguments of ``problems.<name>.make``."""
     build = _module(name).make
-    try:
-        inspect.signature(build).bind(**options)
-    except TypeError as problem:
-        takes = ", ".join(inspect.signature(build).parameters) or "no options"
-        raise InvalidOption(f"problem {name!r}: {problem}. It takes: {takes}.") from None
+    takes = inspect.signature(build).parameters
+    for option in options:
+        if option not in takes:
+            raise InvalidOption(f"problem {name!r}: {unknown('option', option, takes)}")
     made: Problem = build(**options)
     return made
 
 
 def _module(name: str) -> ModuleType:
     if not isinstance(name, str) or name not in _NAMES:
-        raise UnknownName(f"there is no problem {name!r}; there are {', '.join(names())}.")
+        raise UnknownName(unknown("problem", name, names()))
     return importlib.import_module(f".{name.replace('-', '_')}", __name__)

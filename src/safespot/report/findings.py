@@ -24,7 +24,7 @@ from ..model.problem import Problem
 
 POINTS = 160  # episodes that a curve is drawn through
 PART = 0.25  # of the episodes: the first are "early", the last "late"
-KEPT = 1e-3  # of its range: a limit that is missed by less counts as kept
+KEPT = 1e-3  # of its range: a limit that is broken by less counts as kept
 RESAMPLES = 400
 STANCES = {"pessimistic": 0.0, "optimistic": 1.0}
 
@@ -125,7 +125,7 @@ class Study:
         return self.problem.signals.drift is not None
 
     def shortfall(self, line: Line, i: int) -> Estimate:
-        """By how much a line misses limit i in a late episode; negative: by how much it stays away from it."""
+        """By how much a line is short of limit i in a late episode; negative: how much room it leaves."""
         return line.rate(f"violation_{i}", late=True)
 
     def kept(self, line: Line) -> list[bool]:

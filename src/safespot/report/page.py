@@ -25,7 +25,7 @@ LARGEST = 2_000_000  # bytes of a page
 PALETTE = 7  # lines up to which each has a color of its own
 FOOTER = f"""safespot {__version__}. The line of a chart is the mean over seeds, its band the 95 % bootstrap interval
 of that mean. Early and late are the first and the last quarter of the episodes. A limit counts as kept when the late
-average misses it by less than a thousandth of its range."""
+average breaks it by less than a thousandth of its range."""
 
 Shown = tuple[Study, dict[str, tables.Table]]
 

@@ -29,7 +29,7 @@ SAYS = {
         those that a <span class="key careful">pessimist</span> and an <span class="key bold">optimist</span> would
         allow with what was known at the end; markers are the best policy of each set. The dotted path is the
         learner’s, from the ring to the large dot. Beside it a close-up.""",
-    "frontier": """Each dot is a stance: more regret means reward given up, more violation means limits missed.
+    "frontier": """Each dot is a stance: more regret means reward given up, more violation means limits broken.
         Whiskers are 95 % intervals over seeds. Move the slider from the most careful stance to the boldest.""",
     "policy": """How likely each action is in each state and step: the stronger the color, the likelier.""",
 }
@@ -84,7 +84,7 @@ seeds.</p>
 def _cell(cell: text.Cell) -> str:
     mark = ""
     if cell.kept is not None:
-        word = "kept" if cell.kept else "missed"
+        word = "kept" if cell.kept else "broken"
         mark = f'<span class="{word}">{word}</span>'
     note = f"<small>{escape(cell.note)}</small>" if cell.note else ""
     return f"<span>{escape(cell.text)}</span> {mark}{note}"

@@ -92,14 +92,14 @@ def verdict(study: Study) -> list[str]:
             f"{one} earned {_earned(rewards[top], best)}.",
         ]
     if broke:
-        worst = max(broke, key=lambda line: max(_misses(study, line)))
-        misses = _misses(study, worst)
-        where, by = limit_name(study, misses.index(max(misses))), number(max(misses), 2)
+        worst = max(broke, key=lambda line: max(_shortfalls(study, line)))
+        short_by = _shortfalls(study, worst)
+        where, by = limit_name(study, short_by.index(max(short_by))), number(max(short_by), 2)
         if len(broke) == 1:
-            said.append(f"{_who(study, broke)} missed {where} by {by} an episode.")
+            said.append(f"{_who(study, broke)} broke {where} by {by} an episode.")
         else:
             said.append(
-                f"{_who(study, broke)} did not: {worst.name} missed {where} the most, by {by} an episode."
+                f"{_who(study, broke)} did not: {worst.name} broke {where} the most, by {by} an episode."
             )
         top = max(broke, key=lambda line: rewards[line])
         extra = rewards[top] - max((rewards[line] for line in kept), default=-math.inf)
@@ -177,7 +177,7 @@ def certificates(study: Study) -> list[str]:
 
 
 def _certified(found: Sequence[Certificate]) -> str:
-    """One line's certificates, a policy each: how many are safe, unsafe or open, and what is missing."""
+    """One line's certificates, a policy each: how many are safe, unsafe or open, and by how much they are short."""
     of = "" if len(found) == 1 else f" with {{}} of {len(found)} seeds"
     unsafe = [one for one in found if "unsafe" in one.verdict]
     safe = [one for one in found if one.safe.all()]
@@ -188,14 +188,12 @@ def _certified(found: Sequence[Certificate]) -> str:
     if unsafe:
         parts.append(f"proven unsafe{of.format(len(unsafe))}")
     if unknown:
-        missing = median(float(one.shortfall.max()) for one in unknown)
+        short_by = median(float(one.shortfall.max()) for one in unknown)
         more = median(float(one.more.max()) for one in unknown)
         after = "more episodes like these would not decide it" if math.isinf(more) else (
             f"about {float(f'{more:.1e}'):,.0f} more episodes would decide it"
         )  # fmt: skip
-        parts.append(
-            f"not decided{of.format(len(unknown))} ({number(missing)} is missing; {after})"
-        )
+        parts.append(f"not decided{of.format(len(unknown))} (short by {number(short_by)}; {after})")
     return ", ".join(parts)
 
 
@@ -203,7 +201,7 @@ def growth(study: Study) -> list[list[str]]:
     """The fitted exponents of every line, first their heads."""
     heads = {
         "regret": "regret", "violation": "violation",
-        "strong_regret": "regret, losses only", "strong_violation": "violation, misses only",
+        "strong_regret": "regret, losses only", "strong_violation": "violation, shortfalls only",
     }  # fmt: skip
     return [
         ["", *heads.values()],
@@ -242,7 +240,7 @@ def _power(found: Estimate) -> str:
     return text if math.isnan(found.low) else f"{text} ({found.low:.2f} to {found.high:.2f})"
 
 
-def _misses(study: Study, line: Line) -> list[float]:
+def _shortfalls(study: Study, line: Line) -> list[float]:
     return [study.shortfall(line, i).mean for i in range(study.m)]
 
 

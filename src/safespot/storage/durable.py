@@ -146,7 +146,7 @@ class DurableLearner:
         """Write the episode that was played down, and learn from it; an invalid one changes nothing.
 
         When this returns, the episode is on the disk. When it raises an error about a file, it is not, and the learner
-        stops: open it again once the disk is well.
+        stops: open it again once the disk works.
         """
         self._check_open()
         learner = self.learner
@@ -169,7 +169,7 @@ class DurableLearner:
                 raise
             raise InvalidFile(
                 f"cannot write to {self.folder}: {problem.strerror}. The episode is not recorded; those before it are. "
-                "Open the learner again when the disk is well."
+                "Open the learner again once the disk works."
             ) from None
 
     def save(self, path: str | Path) -> None:
@@ -177,7 +177,7 @@ class DurableLearner:
         self.learner.save(path)
 
     def close(self) -> None:
-        """Let others have it."""
+        """Close and release the lock."""
         if self._owner >= 0:
             self._journal.close()
             os.close(self._owner)  # and with it goes the lock
@@ -275,7 +275,9 @@ def _last_snapshot(folder: Path) -> tuple[list[Path], Learner]:
             problems.append(str(problem))
             continue
         for text in problems:
-            warnings.warn(f"{text} The snapshot before it and the journals serve.", stacklevel=5)
+            warnings.warn(
+                f"{text} The snapshot before it and the journals are used instead.", stacklevel=5
+            )
         return damaged, learner
     raise InvalidFile(f"{folder} has no whole snapshot. {' '.join(problems)}")
 
@@ -314,7 +316,7 @@ def _check_same(folder: Path, kept: Learner, given: Learner) -> None:
             for name in different
         )
         raise InvalidOption(
-            f"the learner in {folder} was made in another way: {words}. Open it without a learner, or begin "
+            f"the learner in {folder} has other options: {words}. Open it without a learner, or begin "
             "another one in another folder."
         )
 

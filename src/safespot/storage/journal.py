@@ -5,10 +5,10 @@
     record    …
     zeros     room for the records to come
 
-A journal has its full length from the start, so that syncing a record leaves the file system's own books alone, and a
+A journal has its full length from the start, so that syncing a record leaves the file system's metadata alone, and a
 cut is noticed wherever it falls. All records are equally long, so the place of each is known whatever became of those
 before it. A record is synced before the next one is written: after a crash the last one may be torn, and no other. So
-damage that whole records follow is no accident of writing (an error), and damage at the end may be one (`lost`).
+damage that whole records follow did not happen while writing (an error), and damage at the end may be one (`lost`).
 
 Numbers are little-endian; checksums are BLAKE2b of all that stands before them in the header or record.
 """
@@ -126,7 +126,7 @@ def read(path: Path) -> Journal:
     magic, version, H, m, room, first = HEAD.unpack(head)
     if magic != MAGIC or version != FORMAT:
         raise InvalidFile(
-            f"{path} is no journal of format {FORMAT}, which this safespot reads. Upgrade safespot."
+            f"{path} is not a journal of format {FORMAT}, which this safespot reads. Upgrade safespot."
         )
     length = record_length(H, m)
     size = start + room * length
@@ -237,5 +237,5 @@ class Writer:
         )
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         self.file.close()

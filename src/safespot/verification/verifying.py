@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import files
-from ..errors import InvalidOption
+from ..errors import InvalidOption, unknown
 from ..experiments import RunSpec, Store, sweep
 from ..experiments.progress import Progress
 from . import (
@@ -96,7 +96,7 @@ def verify(
     """Measure the paper's claims and write what came out to ``OUT/report.html`` and ``OUT/verification.md``.
 
     Args:
-        out: the folder of the results; the same call again goes on where it stopped.
+        out: the folder of the results; the same call again resumes where it stopped.
         size: "quick" (minutes), "full" (about an hour on two processors), or "extended" (longer problems and runs).
         claims: the names of some of them; all by default.
         engine: "local" or "dask".
@@ -128,13 +128,13 @@ def _chosen(names: Sequence[str] | None) -> list[Claim]:
     known_names = [claim.name for claim in CLAIMS]
     for name in names or ():
         if name not in known_names:
-            raise InvalidOption(f"there is no claim {name!r}; there are {', '.join(known_names)}.")
+            raise InvalidOption(unknown("claim", name, known_names))
     return [claim for claim in CLAIMS if names is None or claim.name in names]
 
 
 def _size(size: str) -> Size:
     if size not in list(Size):
-        raise InvalidOption(f"size must be one of {', '.join(Size)}, got {size!r}.")
+        raise InvalidOption(unknown("size", size, list(Size)))
     return Size(size)
 
 

@@ -3,7 +3,7 @@
 A course of treatment has 14 blocks of two days. At the start of each the doctor sees the size of the tumor
 and the drug left in the blood, both in classes, and chooses one of five doses for the block. Which patients
 there are and how they respond is the simulator's matter (`tumor`): its trajectories, counted by
-`dosing_table`, are the transitions of this CMDP.
+`dosing.table`, are the transitions of this CMDP.
 
 States. Tumor classes of width 0.05 up to the lethal 0.4, times three classes of drug (parted at 0.15 and
 0.45), tumor first: `tumor class * 3 + drug class`; the last state is **death**, from which nobody returns.
@@ -125,6 +125,6 @@ def death_risk(cmdp: CMDP, policy: ArrayLike) -> float:
 
 @functools.cache
 def load() -> CourseTable:
-    """The table that is shipped; `dosing_table` made it."""
+    """The table that is shipped; `dosing.table` made it."""
     arrays, _ = read_arrays(TABLE, "dosing table")
     return CourseTable(*(frozen(arrays[name]) for name in CourseTable._fields))
