@@ -189,7 +189,7 @@ def test_another_kind_or_version_is_refused(tmp_path: Path, small: ss.CMDP) -> N
     with pytest.raises(ss.InvalidFile, match="holds a learner, expected a cmdp"):
         ss.CMDP.load(path)
     rewritten(path, kind="cmdp", about=None)
-    with pytest.raises(ss.InvalidFile, match="lacks its description"):
+    with pytest.raises(ss.InvalidFile, match="has no description of its content"):
         ss.CMDP.load(path)
 
 

@@ -48,7 +48,10 @@ def test_every_kind_of_file_gives_the_same_model(tmp_path: Path) -> None:
 
 def test_what_a_file_lacks_or_has_too_much_is_named_at_once(tmp_path: Path) -> None:
     bad = {k: v for k, v in MODEL.items() if k != "thresholds"} | {"reward": 1, "color": 2}
-    with pytest.raises(ss.InvalidFile, match=r"'reward'.*'color'.*'thresholds' is missing"):
+    with pytest.raises(
+        ss.InvalidFile,
+        match=r"(?s)'reward'; did you mean `rewards`.*'color'.*'thresholds' is missing",
+    ):
         read_cmdp(write_toml(tmp_path / "bad.toml", bad))
 
 

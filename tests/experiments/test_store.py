@@ -112,7 +112,7 @@ def test_the_columns_of_some_runs(store: Store, tmp_path: Path) -> None:
     np.testing.assert_array_equal(found[second]["episode"], want["episode"])
     np.testing.assert_array_equal(found[second]["regret"], want["regret"])
     assert store.columns([]) == {}
-    with pytest.raises(ss.SafespotError, match="no such results"):
+    with pytest.raises(ss.SafespotError, match="cannot read results"):
         store.columns(["nobody"])
 
 
@@ -196,11 +196,11 @@ def test_wrong_questions_are_our_errors(sql: str, store: Store) -> None:
 
 
 def test_a_folder_that_is_no_store_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ss.InvalidFile, match="no store"):
+    with pytest.raises(ss.InvalidFile, match="not a store"):
         Store(tmp_path / "nothing")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").touch()
-    with pytest.raises(ss.InvalidFile, match="other things"):
+    with pytest.raises(ss.InvalidFile, match="neither empty nor a store"):
         Store.create(tmp_path / "mine")
     with pytest.raises(ss.InvalidFile, match="cannot make"):
         Store.create(tmp_path / "mine" / "thesis.tex" / "store")

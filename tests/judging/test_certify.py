@@ -391,7 +391,7 @@ def test_without_enough_data_a_proposal_says_what_is_missing() -> None:
     assert found.certificate.shortfall[0] > 0.0
     text = str(found)
     assert text.startswith("No policy can be certified yet.")
-    assert f"lacks {found.certificate.shortfall[0]:.4g} (constraint 0)" in text
+    assert f"short of a certificate by {found.certificate.shortfall[0]:.4g} (constraint 0)" in text
     # The estimate says what is safe all the same.
     assert ss.evaluate(sure_problem().cmdp, found.policy).constraints[0] > 0.5
 
@@ -532,7 +532,7 @@ def test_the_text_says_what_a_reviewer_must_know() -> None:
         "confidence 0.95",
         "constraint 0: UNKNOWN. Its value lies in [",
         "it must be at least its threshold, which lies in [",
-        "is missing",
+        "short by",
         "more episodes like these would decide it",
         "It rests on the 60 episodes that a learner has seen",
         "thresholds do not change over the episodes",
@@ -564,9 +564,9 @@ def test_a_certificate_is_frozen() -> None:
 
 def test_wrong_calls_say_what_to_do() -> None:
     problem = sure_problem()
-    with pytest.raises(InvalidOption, match="a learner is needed, got Problem"):
+    with pytest.raises(InvalidOption, match="expected a learner, got Problem"):
         ss.certify(problem)  # type: ignore[arg-type]
-    with pytest.raises(InvalidOption, match="a learner is needed"):
+    with pytest.raises(InvalidOption, match="expected a learner"):
         ss.propose_policy(None)  # type: ignore[arg-type]
     _, learner, _ = fed("default", 3)
     with pytest.raises(InvalidModel, match="policy has shape"):

@@ -352,8 +352,8 @@ def test_an_environment_is_tried_as_the_problem_is() -> None:
         ({"delta": "x"}, "delta must be a number"),
         ({"seed": -1}, "seed must be at least 0"),
         ({"thresholds": [1.0, 2.0]}, "thresholds have shape"),
-        ({"horizon": 3}, "a Problem needs no horizon"),
-        ({"interface": {}}, "a Problem needs no interface"),
+        ({"horizon": 3}, "unexpected horizon: a Problem"),
+        ({"interface": {}}, "unexpected interface: a Problem"),
     ],
 )
 def test_wrong_options(options: dict[str, Any], message: str) -> None:
@@ -363,7 +363,7 @@ def test_wrong_options(options: dict[str, Any], message: str) -> None:
 
 def test_wrong_sources() -> None:
     problem = toy()
-    with pytest.raises(InvalidOption, match="episodes need their interface="):
+    with pytest.raises(InvalidOption, match="needs interface="):
         ss.certify_by_trial(records(problem, 9), SAFE, 9)
     with pytest.raises(InvalidOption, match="unexpected keyword"):
         ss.certify_by_trial([], SAFE, 9, interface={"sates": 3})
@@ -373,7 +373,7 @@ def test_wrong_sources() -> None:
         ss.certify_by_trial(itertools.repeat(3), SAFE, 9, interface=problem.interface)
     with pytest.raises(InvalidOption, match="an environment declares its own"):
         ss.certify_by_trial(object(), SAFE, 9, interface=problem.interface)
-    with pytest.raises(InvalidOption, match="Gymnasium environment is needed"):
+    with pytest.raises(InvalidOption, match="expected a Gymnasium environment"):
         ss.certify_by_trial(object(), SAFE, 9)
     drifting = ss.Problem(problem.cmdp, ss.Signals(drift=ss.Drift([0.5], first=9)))
     with pytest.raises(InvalidOption, match="thresholds of this problem drift"):

@@ -154,9 +154,9 @@ PLACES: list[tuple[Arguments, list[str]]] = [
     ),
     (
         {"actions": altered(np.ones((5, 8, 2), bool), (3, 7), False)},
-        ["actions allow nothing at step 3, state 7"],
+        ["actions allow no action at step 3, state 7"],
     ),
-    ({"actions": altered(np.ones((8, 2), bool), 7, False)}, ["actions allow nothing at state 7"]),
+    ({"actions": altered(np.ones((8, 2), bool), 7, False)}, ["actions allow no action at state 7"]),
     ({"rewards": R[:4]}, ["H", "transitions say 5", "rewards say 4"]),
     ({"horizon": 4}, ["transitions say 5", "horizon say 4"]),
     ({"start": 8}, ["start is state 8", "0 to 7"]),

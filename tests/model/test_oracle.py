@@ -251,7 +251,7 @@ def test_limits_that_only_fail_together_are_named_together(method: str) -> None:
             attempt()
         assert caught.value.constraint is None
         assert caught.value.best is None
-        # 0.6 + 0.7 - 1 is missing, shared evenly.
+        # Short by 0.6 + 0.7 - 1, shared evenly.
         assert "0: 1 (limit 0.6), 1: 1 (limit 0.7)" in str(caught.value)
         assert "0.15 of its range" in str(caught.value)
 

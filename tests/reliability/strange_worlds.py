@@ -107,7 +107,7 @@ class Tally:
 
 
 def episodes(tally: Tally, subject: Subject, steps: int, rng: Random) -> None:
-    """Episodes with wrong arrays, and things that are no episodes, to `observe`."""
+    """Episodes with wrong arrays, and things that are not episodes, to `observe`."""
     generator = np.random.default_rng(rng.randrange(2**32))
     names = ("states", "actions", "rewards", "constraints", "thresholds")
     for _ in range(steps // H):

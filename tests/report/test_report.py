@@ -200,7 +200,7 @@ def test_numbers_as_they_are_read() -> None:
 
 
 class Fixed(findings.Study):
-    """A study whose lines kept or missed what a test wants."""
+    """A study whose lines kept or broke what a test wants."""
 
     outcome: dict[str, float]
 
@@ -212,8 +212,8 @@ class Fixed(findings.Study):
     ("outcome", "said"),
     [
         ((-1.0, -1.0, -1.0), "Pessimistic, ξ = 0.5 and optimistic kept the limit"),
-        ((-1.0, -1.0, 0.5), "Optimistic missed the limit by 0.50 an episode."),
-        ((-1.0, 0.2, 0.5), "ξ = 0.5 and optimistic did not: optimistic missed the limit the most, by 0.50"),
+        ((-1.0, -1.0, 0.5), "Optimistic broke the limit by 0.50 an episode."),
+        ((-1.0, 0.2, 0.5), "ξ = 0.5 and optimistic did not: optimistic broke the limit the most, by 0.50"),
         ((1.0, 0.2, 0.5), "The best in reward, "),
     ],
 )  # fmt: skip
@@ -224,7 +224,7 @@ def test_the_verdict(study: findings.Study, outcome: tuple[float, ...], said: st
     text = " ".join(words.verdict(fixed))
     assert said in text
     assert ("kept the limit" in text) == (min(outcome) < 0.0)
-    assert (" missed " in text) == (max(outcome) > 0.0)
+    assert (" broke " in text) == (max(outcome) > 0.0)
 
 
 def test_the_first_table(study: findings.Study) -> None:
@@ -460,7 +460,7 @@ def test_many_lines_go_from_careful_to_bold() -> None:
 def test_a_store_without_results_is_told_so(tmp_path: Path) -> None:
     with pytest.raises(ss.InvalidFile, match="no finished run yet"):
         write_report(Store.create(tmp_path / "store"))
-    with pytest.raises(ss.InvalidFile, match="is no store"):
+    with pytest.raises(ss.InvalidFile, match="is not a store"):
         write_report(tmp_path)
 
 

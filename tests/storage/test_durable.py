@@ -504,7 +504,8 @@ def test_a_damaged_snapshot_is_no_loss(tmp_path: Path) -> None:
     newest = journal.numbered(tmp_path / "it", "snapshot")[20]
     newest.write_bytes(newest.read_bytes()[:-1])
     with pytest.warns(
-        UserWarning, match=r"snapshot-0+20.* The snapshot before it and the journals serve"
+        UserWarning,
+        match=r"snapshot-0+20.* The snapshot before it and the journals are used instead",
     ):
         learner = ss.open(tmp_path / "it")
     with learner:

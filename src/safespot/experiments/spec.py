@@ -267,7 +267,9 @@ def _pinned(options: Options) -> Options:
     """The options of a file with its checksum."""
     path = options.get("path")
     if not isinstance(path, str):
-        raise InvalidOption(f"the problem {FILE!r} has path {path!r}; expected the name of a file.")
+        raise InvalidOption(
+            f"the problem {FILE!r} needs the option path, the name of a file; got {path!r}."
+        )
     return {"checksum": file_checksum(path), **options}
 
 

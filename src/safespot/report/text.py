@@ -201,7 +201,7 @@ def growth(study: Study) -> list[list[str]]:
     """The fitted exponents of every line, first their heads."""
     heads = {
         "regret": "regret", "violation": "violation",
-        "strong_regret": "regret, losses only", "strong_violation": "violation, shortfalls only",
+        "strong_regret": "regret, losses only", "strong_violation": "violation, losses only",
     }  # fmt: skip
     return [
         ["", *heads.values()],
