@@ -28,6 +28,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import Episode, Float, Int, Policy, as_count, as_floats, first
 from ..errors import InvalidEpisode, InvalidOption, SafespotError
+from ..evidence.differences import Declared, check_totals, declare
+from ..evidence.interface import make_interface
 from ..model.outcome_tables import Ending, absorbing_states, mask_with_endings
 from ..model.problem import Problem
 from ..model.simulation import streams
@@ -59,6 +61,7 @@ class Shown(NamedTuple):
 
 
 SIGNALS = ("rewards", "constraints", "thresholds")
+TOTAL = "threshold_total"  # of info: a hint for the whole episode
 
 Found = Callable[[Step], Any]
 Source = str | Found | None
@@ -73,7 +76,9 @@ class BlackBox:
         states: a `Discretizer`, or the `bins` of `discretizer`; None where observations are Discrete.
         rewards: a function of a `Step`; None takes the environment's.
         constraints: a key of `info`, a function of a `Step` that returns a number or ``[m]``, or None: see above.
-        thresholds: likewise; None takes ``info["threshold"]``, and no sample where there is none.
+        thresholds: likewise; None takes ``info["threshold"]``, and no sample where there is none. Where some step of
+            an episode has ``info["threshold_total"]``, the limit's hint for the whole episode, it counts instead, an
+            equal share of it in every step.
         endings: one `Ending` for all, or a dict of them by state, or by what `ending_of` returns.
         ending_of: a function of the `Step` that ended the episode; None takes the number of the state it ended in.
         start: the state in which every episode starts; None learns the distribution.
@@ -82,8 +87,12 @@ class BlackBox:
         reward_range: (low, high) of one reward.
         constraint_ranges: (low, high) of one step of each constraint; one pair serves all.
         clip: cut off what lies outside its range.
+        constraint_totals: (low, high), one for all constraints or one each: where an episode's total lies, if that is
+            a smaller range than that of H steps (falls, deaths: at most 1). An episode outside of it is an error.
+        threshold_totals: the same of an episode's threshold samples.
 
-    A `ProblemEnv` declares all of this itself. The constructor plays one step, to see how many signals there are.
+    A `ProblemEnv` declares all of this itself. The constructor plays one step, to see how many signals there are, and
+    goes on while none has shown a threshold, to the end of the episode.
 
     """
 
@@ -104,6 +113,8 @@ class BlackBox:
         reward_range: Sequence[float] = (0, 1),
         constraint_ranges: Sequence[float] | Sequence[Sequence[float]] | None = None,
         clip: bool = False,
+        constraint_totals: ArrayLike | None = None,
+        threshold_totals: ArrayLike | None = None,
     ) -> None:
         actions = getattr(env, "action_space", None)
         if actions is None:
@@ -122,7 +133,9 @@ class BlackBox:
         self._states, self._state = seen
         self._first_action = int(actions.start)
         self._rewards, self._ending_of, self._clip = rewards, ending_of, clip
-        self._constraints, self._thresholds, m, costs = self._probe(constraints, thresholds)
+        self._constraints, self._thresholds, m, costs = self._probe(
+            constraints, thresholds, horizon
+        )
         paddings = [ending.payoffs(m, error=InvalidOption) for ending in absorbing]
         problem = getattr(env.unwrapped, "problem", None)
         if isinstance(problem, Problem):
@@ -143,6 +156,11 @@ class BlackBox:
                 "senses": terms.senses,
                 "ranges": terms.ranges,
             }
+        self._known = make_interface(**self.interface)
+        self.constraint_totals, self.threshold_totals = constraint_totals, threshold_totals
+        self._declared: Declared | None = None
+        if constraint_totals is not None or threshold_totals is not None:
+            self._declared = declare(self._known, None, constraint_totals, threshold_totals)
         ranges = self.interface["ranges"]
         bounds = np.array([ranges["reward"], *ranges["constraints"] * 2])
         self._bounds = low, high = bounds.T.copy()  # [1+2m] each
@@ -173,7 +191,10 @@ class BlackBox:
         constraints, thresholds = signals[1 : 1 + m].T, signals[1 + m :].T
         if m > 1:  # a single column lies in order already
             constraints, thresholds = constraints.copy(), thresholds.copy()
-        return Episode.trusted(states, actions, signals[0], constraints, thresholds)
+        episode = Episode.trusted(states, actions, signals[0], constraints, thresholds)
+        if self._declared is not None:
+            check_totals(self._declared, self._known.inside(episode))
+        return episode
 
     def _complain(self, signals: Float) -> None:
         """Raise if a signal lies outside its range, unless it belongs to a threshold sample that is missing."""
@@ -194,20 +215,23 @@ class BlackBox:
     def show(self, policy: Policy, uniforms: Float, seed: int | None) -> Shown:
         """An episode as it is shown, padded, but not yet held against the declared ranges."""
         H, m = self.interface["horizon"], self.interface["constraints"]
-        states, actions, *found = self._walk(policy, uniforms.tolist(), seed)
+        states, actions, *found, total = self._walk(policy, uniforms.tolist(), seed)
         n, s = len(actions), states[-1]
         signals = _signals(found, n, m)
         if n < H:
             signals, played = self._padded[s - self._states].copy(), signals
             signals[:, :n] = played
+        if total:
+            signals[1 + m :] = self._shares(n - 1, total[-1], H, m)
         rest = H - n
         return Shown(np.array(states + [s] * rest), np.array(actions + [0] * rest), signals, n)
 
     def _walk(
         self, policy: Policy, uniforms: list[float], seed: int | None
     ) -> tuple[list[Any], ...]:
-        """Walk with the environment: states, actions, rewards, constraints, thresholds."""
+        """Walk with the environment: states, actions, rewards, constraints, thresholds, and totals of the latter."""
         states, actions, rewards, constraints, thresholds = [], [], [], [], []
+        totals: list[Any] = []
         h, asked = 0, "reset"  # for what goes wrong
         try:
             observation, _ = self.env.reset(seed=seed)
@@ -226,6 +250,8 @@ class BlackBox:
                 constraints.append(self._constraints(step))
                 asked = "thresholds"
                 thresholds.append(self._thresholds(step))
+                if self._takes_totals and TOTAL in step.info:
+                    totals.append(step.info[TOTAL])
                 asked = "state"
                 home = self._ending(step, early=h + 1 < len(uniforms)) if step.ended else None
                 s = self._state(observation) if home is None else home
@@ -242,7 +268,23 @@ class BlackBox:
             raise _at(h, asked, str(problem)) from problem.__cause__
         except Exception as problem:
             raise _at(h, asked, f"{type(problem).__name__} was raised: {problem}") from problem
-        return states, actions, rewards, constraints, thresholds
+        return states, actions, rewards, constraints, thresholds, totals
+
+    def _shares(self, step: int, total: Any, H: int, m: int) -> Float:
+        """A hint for a whole episode as ``[m,1]``, what each step shows of it."""
+        try:
+            shares = _numbers(total, (m, 1)).astype(np.float64) / H
+        except (TypeError, ValueError):
+            raise _at(step, TOTAL, f"{m} number(s) are needed, got {total!r}.") from None
+        low, high = (bound[1 + m :, None] for bound in self._tolerated)
+        if not ((shares >= low) & (shares <= high)).all():
+            raise _at(
+                step,
+                TOTAL,
+                f"{total!r} lies outside of {H} steps of the declared ranges, "
+                f"{self.interface['ranges']['constraints']}.",
+            )
+        return shares
 
     def _take(self, observation: Any, a: int) -> Step:
         """Step the environment."""
@@ -271,7 +313,9 @@ class BlackBox:
             )
         return home
 
-    def _probe(self, constraints: Source, thresholds: Source) -> tuple[Found, Found, int, bool]:
+    def _probe(
+        self, constraints: Source, thresholds: Source, horizon: int | None
+    ) -> tuple[Found, Found, int, bool]:
         """Where the signals are, how many, and whether they are costs, from one step of the environment."""
         with _playable("fails"):
             observation, _ = self.env.reset(seed=0)
@@ -285,19 +329,30 @@ class BlackBox:
                 "or a function of a Step."
             )
         found = _finder(source)
-        if thresholds is None:
-            samples: Found = lambda step: step.info.get("threshold")  # noqa: E731
-        else:
-            samples = _finder(thresholds)
+        self._takes_totals = thresholds is None
+        key = "threshold" if thresholds is None else thresholds
+        samples: Found = key if callable(key) else lambda step: step.info.get(key)
         with _playable("shows no signals"):
             seen = found(step)
-            self.shows_thresholds = samples(step) is not None
+            self.shows_totals = self._takes_totals and TOTAL in step.info
+            self.shows_thresholds = samples(step) is not None or self.shows_totals
+        self._look_for_thresholds(step, samples, horizon)
         shown = as_floats("constraints", seen, error=InvalidOption)
         if shown.ndim > 1 or shown.size == 0:
             raise InvalidOption(
                 f"constraints must be a number or [m] numbers, got {shown.tolist()}."
             )
         return found, samples, shown.size, source in (None, "cost")
+
+    def _look_for_thresholds(self, step: Step, samples: Found, horizon: Any) -> None:
+        """Go on with the first episode until it shows one; what goes wrong will be told when it is played."""
+        with contextlib.suppress(Exception):
+            for _ in range(1, horizon or 1):
+                if self.shows_thresholds or step.ended or step.truncated:
+                    break
+                step = self._take(step.next_state, 0)
+                self.shows_totals = self._takes_totals and TOTAL in step.info
+                self.shows_thresholds = samples(step) is not None or self.shows_totals
 
 
 @contextlib.contextmanager
@@ -418,8 +473,8 @@ def check_env(env: Any, episodes: int = 20, seed: int = 0, **declarations: Any) 
     sentences = list(findings.values())
     if not box.shows_thresholds:
         sentences.append(
-            "no thresholds are shown (info has no 'threshold'): they cannot be learned. Give thresholds=, or a "
-            "learner that knows them."
+            "no thresholds are shown (info has neither 'threshold' nor 'threshold_total'): they cannot be learned. "
+            "Give thresholds=, or a learner that knows them."
         )
     return sentences + _odd(played, f) if played else sentences
 

@@ -1,7 +1,7 @@
 """Journals: files of episodes, one checked record each, written in order and never again.
 
     header    "safespot", format, H, m, room for how many records, the number of the first, checksum
-    record    length, number, the episode, the probability of each action, checksum
+    record    length, number, the episode, the probability of each action, who played it, checksum
     record    …
     zeros     room for the records to come
 
@@ -31,10 +31,11 @@ from .. import files
 from ..arrays import Episode, Float
 from ..errors import InvalidFile
 
-FORMAT = 1
+FORMAT = 2
 MAGIC = b"safespot"
 HEAD = struct.Struct("<8sIIIIQ")
 CHECK = 16  # bytes of a checksum
+DIGEST = 32  # bytes of a policy's digest; zeros: the learner's own policy of that moment
 RECORDS = 1000  # of a journal, at most: so many episodes are played again when a learner is opened
 BYTES = 2**22  # of its records, at most, unless one alone is longer
 
@@ -51,6 +52,7 @@ def record_type(H: int, m: int) -> np.dtype:
             ("constraints", "<f8", (H, m)),
             ("thresholds", "<f8", (H, m)),
             ("probabilities", "<f8", (H,)),
+            ("played", np.void, DIGEST),
             ("check", np.void, CHECK),
         ]
     )
@@ -58,7 +60,7 @@ def record_type(H: int, m: int) -> np.dtype:
 
 def record_length(H: int, m: int) -> int:
     """Its length in bytes, however large H and m are said to be."""
-    return 12 + 8 * (4 * H + 1 + 2 * H * m) + CHECK
+    return 12 + 8 * (4 * H + 1 + 2 * H * m) + DIGEST + CHECK
 
 
 def checksum(data: bytes) -> bytes:
@@ -111,6 +113,11 @@ class Journal:
         record = self.records[k]
         names = ("states", "actions", "rewards", "constraints", "thresholds")
         return Episode(*(record[name] for name in names))
+
+    def played(self, k: int) -> str | None:
+        """The digest of the policy that played the k-th episode; None: the learner's own."""
+        digest: bytes = self.records[k]["played"].tobytes()
+        return digest.hex() if any(digest) else None
 
 
 def read(path: Path) -> Journal:
@@ -215,13 +222,14 @@ class Writer:
             self.file.close()
             raise
 
-    def write(self, episode: Episode, probabilities: Float) -> None:
-        """Add a record; when this returns it is on the disk."""
+    def write(self, episode: Episode, probabilities: Float, played: str | None = None) -> None:
+        """Add a record; when this returns it is on the disk. `played`: see `Journal.played`."""
         record = np.zeros((), self.type)
         record["length"], record["number"] = self.type.itemsize, self.number
         for name in ("states", "actions", "rewards", "constraints", "thresholds"):
             record[name] = getattr(episode, name)
         record["probabilities"] = probabilities
+        record["played"] = np.void(bytes.fromhex(played or "00" * DIGEST))
         data = record.tobytes()[:-CHECK]
         try:
             files.disk.put(self.file, self.end, data + checksum(data))
