@@ -55,6 +55,8 @@ Option = Annotated[Any, AfterValidator(_plain)]
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9-]+$")]  # part of file names
+# A ready learner, or "package.module:Class".
+LearnerName = Annotated[str, Field(pattern=r"^([a-z0-9-]+|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$")]
 Options = dict[str, Option]
 Choices = Annotated[list[Option], Field(min_length=1)]
 
@@ -137,7 +139,7 @@ class LearnerSpec(_Record):
     ``policy`` or ``baseline`` that is "slater" or "optimal".
     """
 
-    name: Name
+    name: LearnerName
     options: Options = {}
     anytime: bool = False  # not told how many episodes there will be
     grid: dict[str, Choices] = {}
@@ -173,7 +175,8 @@ class RunSpec:
             content = {**content, "problem_options": options}
         text = _text(_canonical(content))
         digest = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
-        return f"{self.problem}-{self.learner}-{self.episodes}-seed{self.seed}-{digest}"
+        learner = self.learner.rpartition(":")[2]  # a name with a colon is no file name everywhere
+        return f"{self.problem}-{learner}-{self.episodes}-seed{self.seed}-{digest}"
 
     @cached_property
     def setting(self) -> str:

@@ -20,10 +20,10 @@ from ..arrays import Bool, Float, Int, Policy, frozen
 from ..column_generation import Column, Mixture, best_mixture, largest_margin
 from ..evidence.certificate import Certificate
 from ..kernels.jit import kernel
-from ..learners.spot import Spot
+from ..learners.learner import Learner, OnlineLearner
 from ..spot.planning import back_up
 from ..spot.visits import Successors
-from .certify import LearnedModel, certify, gather
+from .certify import LearnedModel, certify, gather, plain_learner
 
 CAUTIONS = (*(0.5**k for k in range(11)), 0.0)  # shares of the radii, from all to nothing
 ROUNDING = 1e-9  # so that rounding in the linear program cannot undo a certificate
@@ -58,28 +58,29 @@ class Proposal:
         return f"{head}\n\n{self.certificate}"
 
 
-def propose_policy(learner: Spot) -> Proposal:
+def propose_policy(learner: OnlineLearner) -> Proposal:
     """The policy to deploy: the largest estimated reward among those that are safe whatever the data leave open.
 
     Where there is none, the caution is halved until there is one.
     """
-    evidence = gather(learner)
+    own = plain_learner(learner)
+    evidence = gather(own)
     mixture: Mixture[Int] | None = None
     for caution in CAUTIONS:
-        pricing = _Pricing(learner, evidence, caution)
+        pricing = _Pricing(own, evidence, caution)
         mixture = best_mixture(pricing, pricing.limits)
         if mixture is not None:
             break
     else:
         mixture = largest_margin(pricing, pricing.limits)
     policy = pricing.markov(mixture)
-    return Proposal(policy, certify(learner, policy), caution)
+    return Proposal(policy, certify(own, policy), caution)
 
 
 class _Pricing:
     """Deterministic policies ``[H,S]`` in the pessimistic model, by a weighted sum of their values."""
 
-    def __init__(self, learner: Spot, evidence: LearnedModel, caution: float) -> None:
+    def __init__(self, learner: Learner, evidence: LearnedModel, caution: float) -> None:
         f, n = learner.interface, learner.statistics.n
         self.successors, self.shape = learner.statistics.successors, (f.H, f.S, f.A)
         self.start, self.weight = evidence.start, evidence.weight

@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -45,9 +45,38 @@ from ..spot.window import (
 from ..units import spread_thresholds
 from .compiled_step import observe_episode
 from .options import LARGEST, DualOptions, Options
+from .signature import checked, documented, signature_of
 
 FIRST_EPOCH = 1024  # episodes of the first epoch when T is unknown
 L = TypeVar("L", bound="Learner")
+KNOWN: dict[str, type[Learner]] = {}  # every learner that has been imported, by its name
+
+
+@runtime_checkable
+class OnlineLearner(Protocol):
+    """What a learner and a durable one share: a policy to play, and an episode to observe."""
+
+    @property
+    def learner(self) -> Learner:
+        """The learner itself."""
+
+    @property
+    def interface(self) -> Interface:
+        """What it knows of the problem."""
+
+    @property
+    def policy(self) -> Policy:
+        """``[H,S,A]``: for the coming episode."""
+
+    @property
+    def episode(self) -> int:
+        """The number of the coming episode, from 1."""
+
+    def act(self, step: int, state: int, rng: np.random.Generator) -> int:
+        """Draw an action of the coming episode's policy."""
+
+    def observe(self, episode: Episode) -> None:
+        """Learn from the episode that was played."""
 
 
 class Learner(ABC):
@@ -83,11 +112,20 @@ class Learner(ABC):
         self.interface = f = make_interface(
             states, actions, horizon, constraints, start, action_mask, senses, ranges
         )
-        self.options = o = self.options_type(**options)
+        self.options = o = checked(self.options_type, options)
         self.statistics = empty_statistics(f.H, f.S, f.A, f.m)
         known = o.thresholds is not None
         pairs = 1 if known or o.estimator == "pooled" else f.S * f.A
         self.window = empty_window(f.H, pairs, f.m, 1.0 if known else o.window)
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """A learner is known by its name, and its signature is that of its options."""
+        super().__init_subclass__(**arguments)
+        if "name" in cls.__dict__:
+            KNOWN[cls.name] = cls
+        if hasattr(cls, "options_type"):
+            cls.__signature__ = signature_of(cls.options_type)  # type: ignore[attr-defined]
+            cls.__doc__ = documented(cls.__dict__.get("__doc__"), cls.options_type)
 
     # What a user reads
 
@@ -117,6 +155,11 @@ class Learner(ABC):
     def episode(self) -> int:
         """t, the number of the coming episode, from 1."""
         return int(self.state.finished[0]) + 1
+
+    @property
+    def learner(self) -> Learner:
+        """The learner itself, as a durable one has it."""
+        return self
 
     # What a user does
 

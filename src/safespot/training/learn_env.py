@@ -20,9 +20,8 @@ from ..arrays import Episode, Float, as_count, frozen
 from ..errors import InvalidEpisode, InvalidOption
 from ..evidence.interface import make_interface
 from ..gym.black_box import BlackBox, as_box
-from ..learners.learner import Learner
+from ..learners.learner import Learner, OnlineLearner
 from ..model.simulation import streams
-from ..storage.durable import DurableLearner
 from .learn import CHUNK_SECONDS, carry_on, check_episodes
 from .metrics import add_shortfalls, grid
 from .run import Run
@@ -30,7 +29,7 @@ from .run import Run
 
 def learn_env(
     env: Any,
-    learner: Learner | DurableLearner,
+    learner: OnlineLearner,
     episodes: int | None = None,
     seed: int = 0,
     record: str | int = "log",
@@ -52,14 +51,14 @@ def learn_env(
     The run's `values` and `constraint_values` are the sums of the recorded episodes themselves, not
     expectations. `regret` is None, since the optimum is unknown, and `optimum` NaN. `violations` add up what
     each episode's own threshold signals ask for (the known thresholds, where the learner knows them) and its
-    constraint signals deficit; a step without a sample counts as the episode's other steps do.
+    constraint signals fall short of; a step without a sample counts as the episode's other steps do.
 
     An environment that fails, or shows what cannot be, is an `InvalidEpisode` that names the episode, the step and what
     it was asked for. It leaves the learner after its last whole episode, as a KeyboardInterrupt does; the error's `run`
     holds the run so far, and the same call goes on.
 
     """
-    plain = learner.learner if isinstance(learner, DurableLearner) else learner
+    plain = learner.learner if isinstance(learner, OnlineLearner) else None
     if not isinstance(plain, Learner):
         raise InvalidOption(f"learn_env takes a learner, got {type(learner).__name__}.")
     box = _fitting(env, plain, declarations)
