@@ -157,7 +157,7 @@ def _infeasible(cmdp: CMDP) -> Infeasible:
     for i in range(cmdp.m):
         reach = pricing(np.eye(1, 1 + cmdp.m, 1 + i)[0]).values[1:]
         best.append(float(units.constraints.total_outside(reach, H)[i]))
-        if reach[i] < cmdp.model.limits[i] - TOLERANCE * H:
+        if reach[i] < cmdp.model.limits[i] - TOLERANCE:
             return Infeasible(
                 f"constraint {i} cannot be kept: it asks for {units.senses[i]} {limits[i]:.6g} over "
                 f"an episode, and the best that any policy reaches is {best[i]:.6g}. Move the limit "
