@@ -222,7 +222,12 @@ def _occupancy_program(cmdp: CMDP, solver: str = "choose") -> tuple[Float, Float
     highs.run()
     status = highs.modelStatusToString(highs.getModelStatus())
     if status in ("Infeasible", "Primal infeasible or unbounded"):
-        raise _infeasible(cmdp)
+        if best_mixture(_Pricing(cmdp.model), cmdp.model.limits) is None:
+            raise _infeasible(cmdp)
+        raise SolverError(
+            f"HiGHS takes the limits of {cmdp!r} for infeasible, but they can just be kept. Use the "
+            "method 'columns', which is exact."
+        )
     if status != "Optimal":
         raise SolverError(f"HiGHS ended with '{status}' on the occupancy program of {cmdp!r}.")
     solution = highs.getSolution()
