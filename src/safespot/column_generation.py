@@ -4,8 +4,9 @@
 
 over a set of plans that is far too large to list, given a way to find the plan that maximizes any
 weighted sum of its values (for a CMDP, backward induction on r + lambda·g). A small master linear
-program mixes the plans found so far; its duals lambda are the weights of the next pricing. Every pricing
-also gives an upper bound, ``max_j v_j0 + lambda·(v_j - b)``, so the answer carries a certified gap.
+program mixes the plans found so far, exactly (`simplex`); its duals lambda are the weights of the next
+pricing. Every pricing also gives an upper bound, ``max_j v_j0 + lambda·(v_j - b)``, so the answer carries
+a certified gap.
 
 Nothing here knows what a plan is, or where its values come from.
 """

@@ -28,7 +28,10 @@ class Optimum(NamedTuple):
 
 
 class Simplex:
-    """The program over its first columns ``(c, e)`` and those added later; a solve begins where the last one ended."""
+    """The program over its first columns ``(c, e)`` and those added later; a solve begins where the last one ended.
+
+    With `margin` it is t that is maximised; without, some mixture of the first columns must have ``e >= 0``.
+    """
 
     def __init__(self, columns: Sequence[tuple[float, Sequence[float]]], *, margin: bool) -> None:
         m = len(columns[0][1])
