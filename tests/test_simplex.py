@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from safespot.simplex import Simplex
-from tests.test_columns import best_by_program, lists, margin_by_program
+from tests.test_column_generation import best_by_program, lists, margin_by_program
 
 
 def columns(table: Any, thresholds: Any) -> list[tuple[float, list[float]]]:

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..arrays import Float, Int
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import Float
 from .jit import inlined, inlined_noalias
 
 SHORT = 8  # rows of fewer entries are worked on together, longer ones one by one
@@ -186,7 +189,7 @@ def dot(x: Float, y: Float) -> float:
 
 
 @inlined
-def dot_at(x: Float, places: Int, first: int, last: int, y: Float) -> float:
+def dot_at(x: Float, places: NDArray[np.int32], first: int, last: int, y: Float) -> float:
     """``sum_j x[j] y[places[j]]`` over j from `first` up to `last`."""
     entries, at = x[first:last], places[first:last]
     sum_j = 0.0
@@ -196,7 +199,9 @@ def dot_at(x: Float, places: Int, first: int, last: int, y: Float) -> float:
 
 
 @inlined
-def add_at(factor: float, x: Float, places: Int, first: int, last: int, out: Float) -> None:
+def add_at(
+    factor: float, x: Float, places: NDArray[np.int32], first: int, last: int, out: Float
+) -> None:
     """``out[places[j]] += factor x[j]`` for j from `first` up to `last`."""
     entries, at = x[first:last], places[first:last]
     for j in range(entries.shape[0]):

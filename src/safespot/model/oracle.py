@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,9 +17,6 @@ from ..errors import Infeasible, InvalidModel, InvalidOption, SolverError
 from .cmdp import CMDP, Model
 from .dynamic_programming import add_occupancy, best_deterministic, policy_values
 from .occupancy_program import occupancy_program
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, eq=False)

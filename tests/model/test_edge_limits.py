@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 
 import safespot as ss
-from safespot.plausible import (
+from safespot.learners.plausible_models import (
     Models,
-    best_plan,
     best_response,
     counts,
     empirical,
     intervals,
     means,
+    optimistic_plan,
     signal_radius,
     start_intervals,
 )
-from tests.edge_limits import Exact, at_the_edge, random_model, rational, run
+from tests.support.edge_limits import Exact, at_the_edge, random_model, rational, run
 
 
 def test_models_at_the_edge() -> None:
@@ -98,7 +98,7 @@ def test_plans_on_the_first_episodes(seed: int) -> None:
         largest = float(best_response(models, np.array([0.0, 1.0]))[0][1])
         near = [largest * (1.0 + sign * 10.0 ** rng.uniform(-12, -6)) for sign in (-1, 1)]
         for limit in (given, largest, *near):
-            plan = best_plan(models, np.array([limit]))
+            plan = optimistic_plan(models, np.array([limit]))
             size = max(1.0, abs(limit))
             assert plan.feasible == (largest >= limit - 1e-10 * size)
             weights = np.r_[float(plan.feasible), plan.multipliers]
