@@ -70,27 +70,6 @@ def visits_to_leave_cap(
     return math.floor((once / (1.0 - mean)) ** 2) + 1
 
 
-def episodes_before_learning(
-    S: int,
-    A: int,
-    H: int,
-    m: int,
-    T: int,
-    *,
-    mean: float = 0.0,
-    frequency: float | None = None,
-    delta: float = 0.05,
-    bonus_scale: float = 1.0,
-) -> float:
-    """About how many episodes pass before the policy moves away from uniform at all.
-
-    `frequency` is how often the most visited pair of a step is visited under the uniform policy; by default 1 / A,
-    which it is at the first step when every episode starts in the same state. More than T: nothing will be learned.
-    """
-    visits = visits_to_leave_cap(S, A, H, m, T, mean=mean, delta=delta, bonus_scale=bonus_scale)
-    return visits / (1.0 / A if frequency is None else frequency)
-
-
 def sum_of_threshold_radii(
     S: int,
     A: int,
@@ -153,27 +132,3 @@ def explicit_bound(
     thresholds = 2.0 * rho * (xi + (1.0 - xi) * (m - 1)) * zeta_sum
     violation = 2.0 / rho * (mirror + thresholds + (1.0 + rho) * phi_sum + 2.0 * dual)
     return Bounds(regret, violation)
-
-
-def order_pessimistic(
-    S: int, A: int, H: int, m: int, T: int, rho: float, *, successors: int, gamma: float = 1.0
-) -> Bounds:
-    """Theorem 2 as printed, without its constants and logarithms."""
-    values = math.sqrt(S * successors * H**4 * T)
-    rest = (math.sqrt(successors) + H) * H**2 * S * A
-    mirror = H**2 * (1.0 + m * rho) * math.sqrt(T)
-    thresholds = m * rho * H * math.sqrt(S * A * T / gamma)
-    violation = (values + rest) / rho + m * H**2 * math.sqrt(S * A * T / gamma)
-    return Bounds(values + mirror + thresholds + rest, violation)
-
-
-def order_optimistic(
-    S: int, A: int, H: int, m: int, T: int, rho: float, *, successors: int, gamma: float = 1.0
-) -> Bounds:
-    """Theorem 3 as printed, without its constants and logarithms; `rho` is its rho'."""
-    values = math.sqrt(S * successors * H**4 * T)
-    rest = (math.sqrt(successors) + H) * H**2 * S * A
-    mirror = H**2 * (1.0 + m * rho) * math.sqrt(T)
-    thresholds = math.sqrt(m * S * A * H**2 * T / gamma) + math.sqrt(m) * S * A * H
-    violation = (1.0 + 1.0 / rho) * math.sqrt(m) * (values + rest) + m * H**2 * math.sqrt(T)
-    return Bounds(values + mirror + rest, violation + thresholds)
