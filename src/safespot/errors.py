@@ -27,6 +27,10 @@ class InvalidFile(SafespotError, ValueError):
     """A file that is not ours, is damaged, or was written by a newer version."""
 
 
+class DiskError(SafespotError, OSError):
+    """A disk that is full or failing: nothing is wrong with what was asked for."""
+
+
 class InUse(SafespotError, RuntimeError):
     """Another process has it open; the message says which."""
 
