@@ -13,7 +13,6 @@ import pytest
 
 import safespot as ss
 from safespot.errors import InvalidFile, InvalidModel, InvalidOption
-from safespot.evidence import certificate
 from safespot.judging import certify as judging_certify
 from safespot.judging.propose import _Pricing, add_learned_occupancy, best_learned
 from safespot.learners.spot import Spot
@@ -328,7 +327,7 @@ def test_a_certificate_is_wrong_in_at_most_delta_of_many_runs() -> None:
 def test_radii_that_are_too_small_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tests above have teeth: with a twentieth of the radii most certificates are wrong."""
     monkeypatch.setattr(
-        certificate,
+        judging_certify,
         "proven",
         lambda radii: radii._replace(bonus_scale=0.05, threshold_scale=0.05, bernstein=False),
     )

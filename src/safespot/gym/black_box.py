@@ -12,7 +12,7 @@ that lead from the one to the other, plays a policy, and returns an `Episode`:
   that stops the costs would look safe. Padded steps carry no threshold sample.
 
 Rewards and constraints outside their declared range are an error, since a learner's guarantees hold within it; with
-`clip` they are cut off instead.
+`clip` they are cut off instead, and counted (`Episode.clipped`): nothing is certified from such episodes.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class BlackBox:
         senses: ``">="``, ``"<="``, or one per constraint; None is ``"<="`` for costs.
         reward_range: (low, high) of one reward.
         constraint_ranges: (low, high) of one step of each constraint; one pair serves all.
-        clip: cut off what lies outside its range.
+        clip: cut off what lies outside its range; certificates that rest on it say "unknown".
 
     A `ProblemEnv` declares all of this itself. The constructor plays one step, to see how many signals there are.
 
@@ -165,15 +165,21 @@ class BlackBox:
         """
         m = self.interface["constraints"]
         states, actions, signals, steps = self.show(policy, uniforms, seed)
+        clipped = 0
         if self._clip:
+            shown = signals[: 1 + m]
+            least, most = (bound[: 1 + m, None] for bound in self._tolerated)
+            clipped = int(np.count_nonzero((shown < least) | (shown > most)))
             low, high = (bound[: 1 + m, None] for bound in self._bounds)
-            signals[: 1 + m] = signals[: 1 + m].clip(low, high)
+            signals[: 1 + m] = shown.clip(low, high)
         if not within(signals, steps, *self._tolerated):
             self._complain(signals[:, :steps])
         constraints, thresholds = signals[1 : 1 + m].T, signals[1 + m :].T
         if m > 1:  # a single column lies in order already
             constraints, thresholds = constraints.copy(), thresholds.copy()
-        return Episode.trusted(states, actions, signals[0], constraints, thresholds)
+        return Episode.trusted(
+            states, actions, signals[0], constraints, thresholds, clipped=clipped
+        )
 
     def _complain(self, signals: Float) -> None:
         """Raise if a signal lies outside its range, unless it belongs to a threshold sample that is missing."""

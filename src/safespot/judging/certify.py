@@ -78,6 +78,7 @@ def certify(learner: Spot, policy: ArrayLike | None = None) -> Certificate:
         assumptions=_assumptions(learner),
         policy_digest=policy_digest(pi),
         data_digest=data_digest(learner),
+        doubts=f.doubts.sentences(),
     )
 
 
@@ -86,6 +87,11 @@ def gather(learner: Spot) -> LearnedModel:
     if not isinstance(learner, Spot):
         raise InvalidOption(f"a learner is needed, got {type(learner).__name__}.")
     f, planned, finished = learner.interface, learner.options.episodes, learner.episode - 1
+    if 1.0 - learner.options.delta == 1.0:
+        raise InvalidOption(
+            f"the learner's delta = {learner.options.delta:g} cannot be told from 0, and nothing is certain; take "
+            "1e-15 or more."
+        )
     if planned is not None and finished > planned:
         raise InvalidOption(
             f"the learner has seen {finished} episodes, more than its T = {planned}, for which alone its radii are "

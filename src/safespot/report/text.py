@@ -188,7 +188,7 @@ def _certified(found: Sequence[Certificate]) -> str:
     if unsafe:
         parts.append(f"proven unsafe{of.format(len(unsafe))}")
     if unknown:
-        missing = median(float(one.shortfall.max()) for one in unknown)
+        missing = median(max(float(one.shortfall.max()), 0.0) for one in unknown)
         more = median(float(one.more.max()) for one in unknown)
         after = "more episodes like these would not decide it" if math.isinf(more) else (
             f"about {float(f'{more:.1e}'):,.0f} more episodes would decide it"
