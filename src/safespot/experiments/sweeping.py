@@ -25,7 +25,7 @@ from queue import Empty
 from typing import Any
 
 from ..arrays import as_count
-from ..errors import InvalidFile, InvalidOption, SafespotError
+from ..errors import DiskError, InvalidFile, InvalidOption, SafespotError
 from .checkpoints import Checkpoint
 from .engines import Batch, DaskEngine, Done, Engine, LocalEngine, Lost, Told
 from .locks import Claims
@@ -206,7 +206,7 @@ class _Sweeping:
     def _take(self, done: Done, ending: bool) -> None:
         if done.error is not None and not ending:
             if isinstance(done.error, Unsaved):
-                raise InvalidFile(_full(str(done.error), self.store))
+                raise DiskError(_full(str(done.error), self.store))
             raise SafespotError(f"a worker cannot do its work: {done.error!r}") from done.error
         for outcome in done.outcomes:
             run = outcome.run
@@ -251,8 +251,8 @@ class _Sweeping:
         return [outcome.run.id for outcome in outcomes]
 
     def _written(self, writing: Future[list[str]]) -> None:
-        if isinstance(problem := writing.exception(), InvalidFile):
-            raise InvalidFile(_full(str(problem), self.store)) from None
+        if isinstance(problem := writing.exception(), (DiskError, InvalidFile)):
+            raise DiskError(_full(str(problem), self.store)) from None
         for run in writing.result():
             self._over(run)
 
