@@ -5,6 +5,7 @@ The only module that asks which system this is.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import os
@@ -72,12 +73,14 @@ class Lock:
         return here.st_nlink > 0 and os.path.samestat(here, there)
 
     def release(self) -> None:
-        """Close the file, and with it goes the lock."""
+        """Close the file, and with it goes the lock. What was synced cannot be lost by it, whatever it says."""
         _held.discard(self)
-        self.file.close()
+        with contextlib.suppress(OSError):
+            self.file.close()
 
     def __del__(self) -> None:
-        self.file.close()
+        with contextlib.suppress(OSError):
+            self.file.close()
 
 
 def take_lock(path: Path, *, create: bool = False) -> Lock | None:

@@ -43,8 +43,10 @@ def parse_options(options: Sequence[str] | None) -> dict[str, Any]:
             raise InvalidOption(f"an option is written NAME=VALUE, got {text!r}.")
         try:
             parsed[name.strip()] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
+        except ValueError:  # not TOML, or a number of thousands of digits
             parsed[name.strip()] = value
+        except RecursionError:
+            raise InvalidOption(f"the value of {name.strip()!r} nests too deep.") from None
     return parsed
 
 

@@ -38,7 +38,7 @@ COUNTS = ("horizon",)
 UNREADABLE = (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
-def read_cmdp(path: str | Path, **options: Any) -> CMDP:
+def read_cmdp(path: str | Path, /, **options: Any) -> CMDP:
     """The CMDP in a file, by the ending of its name; a log has the options of `read_model`."""
     path = as_path(path)
     if path.suffix not in ENDINGS:
@@ -60,7 +60,7 @@ def read_cmdp(path: str | Path, **options: Any) -> CMDP:
     return CMDP(**_arguments(content, path))
 
 
-def read_model(path: str | Path, **options: Any) -> tuple[Log, EmpiricalModel]:
+def read_model(path: str | Path, /, **options: Any) -> tuple[Log, EmpiricalModel]:
     """A log and its empirical model; the options are those of `read_log` and `empirical_model`.
 
     Options may come from TOML: an ending is then a table of its reward and its constraints, and several are a

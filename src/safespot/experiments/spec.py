@@ -31,7 +31,7 @@ from pydantic import (
     model_validator,
 )
 
-from ..errors import InvalidOption
+from ..errors import InvalidOption, SafespotError
 from ..files import as_path, check_memory, failure, read_bytes
 
 TYPES = ("int", "constrained-int", "float", "str", "one", "several")
@@ -243,7 +243,9 @@ def read_spec(path: str | Path) -> Spec:
     """The sweep that a TOML file describes; an `InvalidOption` names everything that is wrong."""
     try:
         content = tomllib.loads(read_bytes(path).decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as problem:
+    except (ValueError, RecursionError) as problem:  # a number of 5,000 digits is a ValueError, too
+        if isinstance(problem, SafespotError):
+            raise
         raise InvalidOption(f"{path} is not TOML: {problem}.") from None
     return as_spec(content, str(path))
 

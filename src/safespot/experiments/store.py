@@ -13,6 +13,7 @@ both are compared before anything is read. See docs/store.md.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,6 +44,17 @@ ABOUT = {
     "seed": "BIGINT", "record": "JSON", "track": "VARCHAR", "optimum": "DOUBLE", "limits": "DOUBLE[]",
     "rho": "DOUBLE", "certificate": "JSON", "seconds": "DOUBLE", "provenance": "JSON",
 }  # fmt: skip
+
+
+@contextlib.contextmanager
+def answering() -> Iterator[None]:
+    """What DuckDB raises, also when an answer is fetched, in our words."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.Error as problem:
+        raise SafespotError(f"DuckDB cannot answer that: {problem}") from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,16 +156,12 @@ class Store:
 
         It is read where and how you like: ``.fetchall()``, ``.fetchnumpy()``, ``.df()``, ``.pl()``, ``.arrow()``.
         """
-        import duckdb
-
         finished = sorted(self.finished())
         if not finished:
             raise InvalidFile(f"{self.path} has no finished run yet.")
         self._check(finished)
-        try:
+        with answering():
             answer = self._connect(finished).sql(sql, params=parameters)
-        except duckdb.Error as problem:
-            raise SafespotError(f"DuckDB cannot answer that: {problem}") from None
         if answer is None:
             raise SafespotError("that is no question.")
         return answer

@@ -62,13 +62,16 @@ def options(name: str) -> list[str]:
 
 
 def make(
-    name: str, interface: Mapping[str, Any], *, episodes: int | None, **options: Any
+    name: str, interface: Mapping[str, Any], /, *, episodes: int | None, **options: Any
 ) -> Learner:
     """The learner of that name for ``problem.interface``."""
     learner = _find(name)
     try:
         return learner(**interface, episodes=episodes, **options)
-    except TypeError as problem:
+    except (
+        TypeError,
+        OverflowError,
+    ) as problem:  # no such option, or a number that no float can be
         raise InvalidOption(f"learner {name!r}: {problem}.") from None
 
 

@@ -97,6 +97,11 @@ def verdict(study: Study) -> list[str]:
         where, by = limit_name(study, misses.index(max(misses))), number(max(misses), 2)
         if len(broke) == 1:
             said.append(f"{_who(study, broke)} missed {where} by {by} an episode.")
+        elif not kept:
+            said.append(
+                f"None kept {every} on average over the last quarter of the episodes: {worst.name} missed {where} the "
+                f"most, by {by} an episode."
+            )
         else:
             said.append(
                 f"{_who(study, broke)} did not: {worst.name} missed {where} the most, by {by} an episode."
