@@ -7,7 +7,7 @@ Arrays inside records are C-contiguous and read-only; records are frozen.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -157,7 +157,7 @@ class Episode:
     rewards: Float  # [H]
     constraints: Float  # [H, m]
     thresholds: Float  # [H, m]
-    clipped: int = 0
+    clipped: int = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
         actions = _indices("actions", self.actions)

@@ -17,13 +17,21 @@ from safespot.storage import journal
 
 H = 2
 ALWAYS = np.ones((H, 1, 1))
-FACE = {"states": 1, "actions": 1, "horizon": H, "constraints": 1, "start": 0, "senses": "<="}
+FACE: dict[str, Any] = {
+    "states": 1,
+    "actions": 1,
+    "horizon": H,
+    "constraints": 1,
+    "start": 0,
+    "senses": "<=",
+}
 
 
-class Costly(gym.Env[int, int]):
+class Costly(gym.Env[Any, Any]):
     """A single state and action; every `wild`-th step costs 6, where the declared range is [0, 1]."""
 
-    observation_space, action_space = gym.spaces.Discrete(1), gym.spaces.Discrete(1)
+    observation_space: Any = gym.spaces.Discrete(1)
+    action_space: Any = gym.spaces.Discrete(1)
 
     def __init__(self, wild: int = 7) -> None:
         self.wild, self.count = wild, 0
@@ -48,8 +56,14 @@ def fresh(**changes: Any) -> Any:
 def plain_episode(cost: float = 0.0, clipped: int = 0) -> ss.Episode:
     return ss.Episode(
         np.zeros(H + 1, int), np.zeros(H, int), np.ones(H), np.full((H, 1), cost), np.full((H, 1), 0.6),
-        clipped,
+        clipped=clipped,
     )  # fmt: skip
+
+
+def spot(durable: Any) -> ss.Spot:
+    """The learner in a durable one."""
+    learner: ss.Spot = durable.learner
+    return learner
 
 
 def in_doubt(certificate: ss.Certificate, word: str) -> bool:
@@ -113,7 +127,7 @@ def test_a_learner_of_signals_that_were_cut_off_certifies_nothing(
     for _ in range(2):  # over snapshots and journals
         with ss.open(tmp_path / "it") as kept:
             assert kept.learner.interface.doubts.clipped == counted
-            assert in_doubt(ss.certify(kept.learner), "cut off")
+            assert in_doubt(ss.certify(spot(kept)), "cut off")
 
 
 def test_clean_data_are_certified_as_before() -> None:
@@ -156,25 +170,24 @@ def test_a_durable_learner_remembers_what_was_left_out(tmp_path: Path) -> None:
         ss.warm_start(learner, table(40, 4))
     with ss.open(tmp_path / "it") as learner:
         assert learner.episode == 31
-        assert in_doubt(ss.certify(learner.learner), "10 episodes were left out")
+        assert in_doubt(ss.certify(spot(learner)), "10 episodes were left out")
     plain = fresh()
     with pytest.warns(UserWarning, match="left out"):
         ss.warm_start(plain, table(40, 4))
     with ss.open(tmp_path / "other", plain):  # what it begins with is in doubt already
         pass
     with ss.open(tmp_path / "other") as learner:
-        assert in_doubt(ss.certify(learner.learner), "10 episodes were left out")
+        assert in_doubt(ss.certify(spot(learner)), "10 episodes were left out")
 
 
 def test_a_trial_of_a_log_counts_what_the_log_left_out() -> None:
-    face = {k: v for k, v in FACE.items() if k != "senses"} | {"senses": "<="}
-    whole = ss.read_log(table(400, 0), **face)
+    whole = ss.read_log(table(400, 0), **FACE)
     assert ss.certify_by_trial(whole, ALWAYS, 400).verdict == ("safe",)
-    some = ss.read_log(table(800, 2), **face)
+    some = ss.read_log(table(800, 2), **FACE)
     assert len(some.episodes) == 400
     assert in_doubt(ss.certify_by_trial(some, ALWAYS, 400), "400 episodes were left out")
     with pytest.raises(ss.InvalidOption, match="a log has its interface already"):
-        ss.certify_by_trial(some, ALWAYS, 400, interface=face)
+        ss.certify_by_trial(some, ALWAYS, 400, interface=FACE)
 
 
 # --- Impossible

@@ -25,6 +25,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -131,7 +132,10 @@ def _arrays() -> dict[str, Any]:
 
 def command(rng: random.Random, files: list[str]) -> list[str]:
     """A command with some options."""
-    pairs = lambda names: f"{rng.choice(names)}={rng.choice(NUMBERS)}"  # noqa: E731
+
+    def pairs(names: list[str]) -> str:
+        return f"{rng.choice(names)}={rng.choice(NUMBERS)}"
+
     outs = ["store", "store", "fresh", "x[1]/s", "a=1/s", *files]
     match rng.choice(("problems", "solve", "run", "run", "run", "sweep", "sweep", "report", "odd")):
         case "problems":
@@ -198,9 +202,8 @@ def call(words: list[str]) -> tuple[int | None, str, str]:
     before = sys.argv, sys.stdout, sys.stderr
     files = [tempfile.TemporaryFile() for _ in range(2)]  # noqa: SIM115
     # The command may put another file in the place of its standard output: its descriptor is a copy.
-    streams = [
-        io.TextIOWrapper(open(os.dup(f.fileno()), "wb"), "utf-8", "surrogateescape") for f in files
-    ]
+    copies = [os.fdopen(os.dup(f.fileno()), "wb") for f in files]
+    streams = [io.TextIOWrapper(copy, "utf-8", "surrogateescape") for copy in copies]
     handler = signal.signal(signal.SIGALRM, late)
     signal.alarm(SECONDS)
     code: int | None = None
@@ -228,16 +231,12 @@ def call(words: list[str]) -> tuple[int | None, str, str]:
 @contextlib.contextmanager
 def in_this_process() -> Iterator[None]:
     """Sweeps are done here, without workers."""
-    before = sweeping.LocalEngine
 
     def engine(store: Path, workers: int) -> Inline:
         return Inline(ss.Store(store))
 
-    sweeping.LocalEngine = engine  # type: ignore[misc, assignment]
-    try:
+    with mock.patch.object(sweeping, "LocalEngine", engine):
         yield
-    finally:
-        sweeping.LocalEngine = before  # type: ignore[misc]
 
 
 def fuzz(calls: int, seed: int) -> dict[str, Any]:

@@ -190,7 +190,8 @@ def test_a_lock_does_not_outlive_its_owner_in_a_forked_child(folder: Path) -> No
         signal.pause()
         os._exit(0)
     grandchild = int(os.read(read, 100))
-    os.close(read), os.close(write)
+    os.close(read)
+    os.close(write)
     try:
         os.kill(owner, signal.SIGKILL)
         os.waitpid(owner, 0)
