@@ -30,6 +30,10 @@ class InvalidFile(SafespotError, ValueError):
     """A file of another kind, a damaged one, or one written by a newer version."""
 
 
+class DiskError(SafespotError, OSError):
+    """A disk that is full or failing: nothing is wrong with what was asked for."""
+
+
 class InUse(SafespotError, RuntimeError):
     """Something that another process has open; the message says which."""
 

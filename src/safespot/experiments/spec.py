@@ -31,9 +31,12 @@ from pydantic import (
     model_validator,
 )
 
-from ..errors import InvalidFile, InvalidOption
+from ..errors import InvalidOption, SafespotError
+from ..files import as_path, check_memory, failure, read_bytes
 
 TYPES = ("int", "constrained-int", "float", "str", "one", "several")
+RUN_BYTES = 4000  # of memory that a run takes before it begins, about
+LARGEST = 2**63 - 1  # whole number that a store can be asked for
 FORMAT = 1  # of the content that a run's id is made from
 FILE = "file"  # the problem that is in a file of one's own, `path`
 
@@ -52,8 +55,8 @@ def _plain(value: Any) -> Any:
 
 
 Option = Annotated[Any, AfterValidator(_plain)]
-Count = Annotated[int, Field(ge=1)]
-Seed = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Field(ge=1, le=LARGEST)]
+Seed = Annotated[int, Field(ge=0, le=LARGEST)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9-]+$")]  # part of file names
 # A ready learner, or "package.module:Class".
 LearnerName = Annotated[str, Field(pattern=r"^([a-z0-9-]+|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$")]
@@ -204,6 +207,7 @@ class Spec(_Record):
         seeds = range(self.seeds) if isinstance(self.seeds, int) else self.seeds
         lengths = [self.episodes] if isinstance(self.episodes, int) else self.episodes
         problems = self.problem if isinstance(self.problem, list) else [self.problem]
+        check_memory("the sweep", RUN_BYTES * self._size(len(seeds), len(lengths), problems))
         settings = [each for problem in problems for each in problem.settings()]
         found: dict[str, RunSpec] = {}
         for (name, given, signals), episodes, learner in itertools.product(
@@ -227,15 +231,24 @@ class Spec(_Record):
                 found.setdefault(run.id, run)
         return list(found.values())
 
+    def _size(self, seeds: int, lengths: int, problems: list[ProblemSpec]) -> int:
+        """How many runs there are, before any is made: a few bytes can ask for a billion."""
+        settings = sum(
+            math.prod(map(len, (problem.grid.model_extra or {}).values()))
+            * len(problem.grid.signals or [problem.signals])
+            for problem in problems
+        )
+        learners = sum(math.prod(map(len, learner.grid.values())) for learner in self.learners)
+        return seeds * lengths * settings * learners
+
 
 def read_spec(path: str | Path) -> Spec:
     """The sweep that a TOML file describes; an `InvalidOption` names everything that is wrong."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
-        content = tomllib.loads(text)
-    except OSError as problem:
-        raise InvalidOption(f"cannot read {path}: {problem.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as problem:
+        content = tomllib.loads(read_bytes(path).decode("utf-8"))
+    except (ValueError, RecursionError) as problem:  # a number of 5,000 digits is a ValueError, too
+        if isinstance(problem, SafespotError):
+            raise
         raise InvalidOption(f"{path} is not TOML: {problem}.") from None
     return as_spec(content, str(path))
 
@@ -279,10 +292,10 @@ def _pinned(options: Options) -> Options:
 def file_checksum(path: str) -> str:
     """BLAKE2b over a file."""
     try:
-        with Path(path).open("rb") as file:
+        with as_path(path).open("rb") as file:
             return hashlib.file_digest(file, "blake2b").hexdigest()[:32]
     except OSError as problem:
-        raise InvalidFile(f"cannot read {path}: {problem.strerror}.") from None
+        raise failure(f"cannot read {path}", problem) from None
 
 
 def _combinations(options: Options, grid: Mapping[str, list[Any]]) -> Iterator[Options]:

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InvalidOption, unknown
+from ..errors import InvalidFile, InvalidOption, unknown
 from .parquet import Columns
-from .store import Store, by_run
+from .store import Store
 
 METRICS = ("regret", "violation", "strong_regret", "strong_violation")
 POINTS = 33  # of the last decade that an exponent is fitted to
@@ -174,9 +174,10 @@ def exponent(episodes: NDArray, values: NDArray[np.floating[Any]]) -> float:
 
 def _curves(store: Store, metrics: Sequence[str]) -> dict[str, Columns]:
     """Episodes and metrics of every run."""
-    chosen = ", ".join(metrics)
-    found = store.query(f"select run, episode, {chosen} from results order by run, episode")
-    return by_run(found.fetchnumpy())
+    runs = sorted(store.finished())
+    if not runs:
+        raise InvalidFile(f"{store.path} has no finished run yet.")
+    return store.columns(runs, metrics)
 
 
 CONTENT = (

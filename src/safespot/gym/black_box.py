@@ -12,7 +12,7 @@ that lead from the one to the other, plays a policy, and returns an `Episode`:
   that stops the costs would look safe. Padded steps carry no threshold sample.
 
 Rewards and constraints outside their declared range are an error, since a learner's guarantees hold within it; with
-`clip` they are cut off instead.
+`clip` they are cut off instead, and counted (`Episode.clipped`): nothing is certified from such episodes.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ class Shown(NamedTuple):
     steps: int  # that were played; the rest is padded
 
 
+PROBED = 200  # steps in which a threshold sample is looked for
 SIGNALS = ("rewards", "constraints", "thresholds")
 
 Found = Callable[[Step], Any]
@@ -73,7 +74,7 @@ class BlackBox:
         states: a `Discretizer`, or the `bins` of `discretizer`; None where observations are Discrete.
         rewards: a function of a `Step`; None takes the environment's.
         constraints: a key of `info`, a function of a `Step` that returns a number or ``[m]``, or None: see above.
-        thresholds: likewise; None takes ``info["threshold"]``, and no sample where there is none.
+        thresholds: likewise; None takes ``info["threshold"]``. A step whose `info` has no such key carries no sample.
         endings: one `Ending` for all, or a dict of them by state, or by what `ending_of` returns.
         ending_of: a function of the `Step` that ended the episode; None takes the number of the state it ended in.
         start: the state in which every episode starts; None learns the distribution.
@@ -81,9 +82,10 @@ class BlackBox:
         senses: ``">="``, ``"<="``, or one per constraint; None is ``"<="`` for costs.
         reward_range: (low, high) of one reward.
         constraint_ranges: (low, high) of one step of each constraint; one pair serves all.
-        clip: cut off what lies outside its range.
+        clip: cut off what lies outside its range; certificates that rest on it say "unknown".
 
-    A `ProblemEnv` declares all of this itself. The constructor plays one step, to see how many signals there are.
+    A `ProblemEnv` declares all of this itself. The constructor plays one step, to see how many signals there are, or a
+    few more, until one carries a threshold sample.
 
     """
 
@@ -120,7 +122,7 @@ class BlackBox:
         absorbing, self._home = absorbing_states(endings, seen.states, error=InvalidOption)
         self.env = env
         self._states, self._state = seen
-        self._first_action = int(actions.start)
+        self._first_action, self._actions = int(actions.start), int(actions.n)
         self._rewards, self._ending_of, self._clip = rewards, ending_of, clip
         self._constraints, self._thresholds, m, costs = self._probe(constraints, thresholds)
         paddings = [ending.payoffs(m, error=InvalidOption) for ending in absorbing]
@@ -165,15 +167,21 @@ class BlackBox:
         """
         m = self.interface["constraints"]
         states, actions, signals, steps = self.show(policy, uniforms, seed)
+        clipped = 0
         if self._clip:
+            shown = signals[: 1 + m]
+            least, most = (bound[: 1 + m, None] for bound in self._tolerated)
+            clipped = int(np.count_nonzero((shown < least) | (shown > most)))
             low, high = (bound[: 1 + m, None] for bound in self._bounds)
-            signals[: 1 + m] = signals[: 1 + m].clip(low, high)
+            signals[: 1 + m] = shown.clip(low, high)
         if not within(signals, steps, *self._tolerated):
             self._complain(signals[:, :steps])
         constraints, thresholds = signals[1 : 1 + m].T, signals[1 + m :].T
         if m > 1:  # a single column lies in order already
             constraints, thresholds = constraints.copy(), thresholds.copy()
-        return Episode.trusted(states, actions, signals[0], constraints, thresholds)
+        return Episode.trusted(
+            states, actions, signals[0], constraints, thresholds, clipped=clipped
+        )
 
     def _complain(self, signals: Float) -> None:
         """Raise if a signal lies outside its range, unless it belongs to a threshold sample that is missing."""
@@ -285,19 +293,33 @@ class BlackBox:
                 "or a function of a Step."
             )
         found = _finder(source)
-        if thresholds is None:
-            samples: Found = lambda step: step.info.get("threshold")  # noqa: E731
-        else:
-            samples = _finder(thresholds)
+        key = "threshold" if thresholds is None else thresholds
+        samples: Found = key if callable(key) else lambda step: step.info.get(key)
         with _playable("shows no signals"):
             seen = found(step)
-            self.shows_thresholds = samples(step) is not None
+            # Not every step need carry a sample. Where they are is taken on the user's word; by default, a few
+            # episodes are looked through.
+            self.shows_thresholds = thresholds is not None or self._shows(samples, step)
         shown = as_floats("constraints", seen, error=InvalidOption)
         if shown.ndim > 1 or shown.size == 0:
             raise InvalidOption(
                 f"constraints must be a number or [m] numbers, got {shown.tolist()}."
             )
         return found, samples, shown.size, source in (None, "cost")
+
+    def _shows(self, samples: Found, step: Step) -> bool:
+        """Whether any of the next steps carries a threshold sample; not, where they cannot be taken."""
+        if samples(step) is not None:
+            return True
+        with contextlib.suppress(Exception):
+            for number in range(PROBED):
+                observation = step.next_state
+                if step.ended or step.truncated:
+                    observation, _ = self.env.reset()
+                step = self._take(observation, number % self._actions)
+                if samples(step) is not None:
+                    return True
+        return False
 
 
 @contextlib.contextmanager

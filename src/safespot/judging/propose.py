@@ -45,6 +45,11 @@ class Proposal:
     def __str__(self) -> str:
         if self.certificate.safe.all():
             head = "This policy is certified."
+        elif self.certificate.doubts:
+            head = (
+                "No policy can be certified: the data contradict what certificates assume (see below). This one has a "
+                f"caution of {self.caution:.3g}."
+            )
         else:
             short_by = ", ".join(
                 f"{short:.4g} (constraint {i})"

@@ -61,7 +61,7 @@ def options(name: str) -> list[str]:
 
 
 def make(
-    name: str, interface: Mapping[str, Any], *, episodes: int | None, **options: Any
+    name: str, interface: Mapping[str, Any], /, *, episodes: int | None, **options: Any
 ) -> Learner:
     """The learner of that name for ``problem.interface``.
 
@@ -72,6 +72,8 @@ def make(
         return learner(**interface, episodes=episodes, **options)
     except InvalidOption as problem:
         raise InvalidOption(f"learner {name!r}: {problem}") from None
+    except (TypeError, OverflowError) as problem:  # such as a number that no float can be
+        raise InvalidOption(f"learner {name!r}: {problem}.") from None
 
 
 def load(path: str | Path) -> Learner:

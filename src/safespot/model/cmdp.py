@@ -30,7 +30,7 @@ from ..arrays import (
     place,
 )
 from ..errors import InvalidFile, InvalidModel
-from ..files import read_arrays, write_arrays
+from ..files import check_memory, read_arrays, write_arrays
 from ..units import Units, check_means, make_units, spread_thresholds
 from .transitions import Transitions, as_matrices, as_transitions, check_rows
 
@@ -202,6 +202,7 @@ class CMDP:
         try:
             S, H = int(about["states"]), int(about["horizon"])
             r, g = parts["rewards"], parts["constraints"]
+            check_memory(path, 8 * 2 * len(g) * H)  # thresholds, spread over the steps
             mask, start = parts.get("actions"), parts["start"]
             if r.shape[-2] != S:
                 raise InvalidModel(f"it declares {S} states and has rewards of {r.shape[-2]}.")

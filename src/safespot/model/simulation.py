@@ -52,7 +52,7 @@ class Laws(NamedTuple):
 
 def streams(seed: int) -> Streams:
     """Independent generators from one seed; purpose k has the explicit spawn key (k,)."""
-    seed = as_count("seed", seed, least=0, error=InvalidOption)
+    seed = as_count("seed", seed, least=0, most=None, error=InvalidOption)
     sequences = (np.random.SeedSequence(seed, spawn_key=(k,)) for k in range(len(Streams._fields)))
     return Streams(*(np.random.Generator(np.random.PCG64(sequence)) for sequence in sequences))
 

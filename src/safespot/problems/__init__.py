@@ -46,7 +46,7 @@ def story(name: str) -> str:
     return inspect.getdoc(_module(name)) or ""
 
 
-def make(name: str, **options: Any) -> Problem:
+def make(name: str, /, **options: Any) -> Problem:
     """The problem of that name; its options are the arguments of ``problems.<name>.make``."""
     build = _module(name).make
     takes = inspect.signature(build).parameters

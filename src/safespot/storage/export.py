@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidFile
+from ..files import as_path
 from . import journal
 from .episode_table import Columns, step_columns, write_rows
 
@@ -22,7 +23,7 @@ def export_episodes(path: str | Path, to: str | Path) -> int:
 
     The learner may be open elsewhere.
     """
-    folder = Path(path)
+    folder = as_path(path)
     starts = list(journal.numbered(folder, "journal"))
     if not starts:
         raise InvalidFile(f"{folder} holds no durable learner: it has no journal.")
@@ -37,7 +38,7 @@ def export_episodes(path: str | Path, to: str | Path) -> int:
         if not episodes:
             raise InvalidFile(f"{folder} has no episodes yet.")
 
-    write_rows(Path(to), tables())
+    write_rows(as_path(to), tables())
     return episodes
 
 
