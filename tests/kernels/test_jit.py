@@ -100,7 +100,7 @@ def test_where_the_package_cannot_be_written_to_the_cache_of_the_user_serves(
     tmp_path: Path,
 ) -> None:
     package = copy_package(tmp_path)
-    (package / "__pycache__").touch()  # no folder can be made here, not even by root
+    (package / "model" / "__pycache__").touch()  # no folder can be made here, not even by root
     caches = tmp_path / "caches"
     assert run_kernel(tmp_path, XDG_CACHE_HOME=str(caches)) == [[6.0], 0]
     assert run_kernel(tmp_path, XDG_CACHE_HOME=str(caches)) == [[6.0], 1]
@@ -110,7 +110,7 @@ def test_where_the_package_cannot_be_written_to_the_cache_of_the_user_serves(
 @needs_compiler
 def test_where_nothing_can_be_written_to_kernels_are_compiled_every_time(tmp_path: Path) -> None:
     package = copy_package(tmp_path)
-    (package / "__pycache__").touch()
+    (package / "model" / "__pycache__").touch()
     (tmp_path / "file").touch()
     nowhere = str(tmp_path / "file" / "nowhere")
     for _ in range(2):
