@@ -175,11 +175,11 @@ def assembly(compiled: Any) -> list[str]:
 
 
 def counting(a: Any, b: Any, c: Any, d: Any, n: int, m: int) -> float:
-    """Five arrays with five ways of counting through them."""
+    """Arrays with seven ways of counting through them."""
     total = 0.0
-    for i in range(n):
-        for j in range(m):
-            total += a[i, j] * b[j, i] + c[2 * i + j] * d[3 * j + i]
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            total += a[i, j] * b[j, i] + c[2 * i + j] * d[3 * j + i] + c[5 * j + i] * d[7 * i + j]
             c[i + j] = total
     return total
 
@@ -195,9 +195,9 @@ def test_only_our_kernels_are_compiled_without_loop_strength_reduction(
 ) -> None:
     def outer(a: Any, b: Any, c: Any, d: Any, n: int, m: int) -> float:
         total = called(n)  # compiled while this one is
-        for i in range(n):
-            for j in range(m):
-                total += a[i, j] * b[j, i] + c[2 * i + j] * d[3 * j + i]
+        for i in range(a.shape[0]):
+            for j in range(a.shape[1]):
+                total += a[i, j] * b[j, i] + c[2 * i + j] * d[3 * j + i] + c[5 * j + i] * d[7 * i + j]
                 c[i + j] = total
         return total
 
