@@ -21,6 +21,17 @@ class Certificate:
     """Bounds of a policy's values and of their thresholds, in the user's terms, and what they rest on.
 
     All bounds hold at once with probability `confidence`; a lower one is never above its upper one.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("machine")
+        >>> certificate = ss.certify_by_trial(problem, policy=[[1, 0], [1, 0]], episodes=1000)
+        >>> certificate.verdict
+        ('safe',)
+        >>> lower, upper = certificate.threshold_bounds
+        >>> print(lower.round(2), upper.round(2))
+        [0.67] [1.26]
+
     """
 
     value_bounds: tuple[Float, Float]  # (lower [m], upper [m]), expected sums over an episode
