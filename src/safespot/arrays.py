@@ -150,6 +150,15 @@ class Episode:
     A row of `thresholds` that is NaN in every constraint says that this step carried no threshold
     sample (deviation D7); it is the only NaN allowed. `clipped` counts the signals that were cut off to
     their declared range before they came here: an episode with any proves nothing (`Certificate.doubts`).
+
+    Examples:
+        >>> import safespot as ss
+        >>> episode = ss.Episode(
+        ...     states=[0, 1, 1], actions=[1, 0], rewards=[10, 2], constraints=[[2], [1]], thresholds=[[4], [0]]
+        ... )
+        >>> print(episode.rewards.sum(), episode.constraints.sum(axis=0))
+        12.0 [3.]
+
     """
 
     states: Int  # [H+1]

@@ -197,7 +197,9 @@ def test_only_our_kernels_are_compiled_without_loop_strength_reduction(
         total = called(n)  # compiled while this one is
         for i in range(a.shape[0]):
             for j in range(a.shape[1]):
-                total += a[i, j] * b[j, i] + c[2 * i + j] * d[3 * j + i] + c[5 * j + i] * d[7 * i + j]
+                total += (
+                    a[i, j] * b[j, i] + c[2 * i + j] * d[3 * j + i] + c[5 * j + i] * d[7 * i + j]
+                )
                 c[i + j] = total
         return total
 

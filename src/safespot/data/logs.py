@@ -49,7 +49,22 @@ class Rejection(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Log:
-    """Episodes as they were logged; `str` tells what was left out and why."""
+    """Episodes as they were logged; `str` tells what was left out and why.
+
+    Examples:
+        >>> import safespot as ss
+        >>> past = {
+        ...     "episode": [1, 1, 2], "step": [0, 1, 0], "state": [0, 0, 0], "action": [1, 0, 1],
+        ...     "reward": [0.2, 0.9, 0.4], "constraint_0": [1.0, 0.5, 0.3], "threshold_0": [0.4, 0.6, 0.5],
+        ...     "next_state": [0, 1, 1],
+        ... }
+        >>> print(ss.read_log(past))
+        the log: 1 of 2 episodes can be used.
+        1 rejected: next_state ends an episode before its 2 steps, and no ending is declared for it
+          episode 2, step 0: next_state 1 ends an episode before its 2 steps, and no ending is declared for
+          it
+
+    """
 
     source: str
     interface: dict[str, Any]  # the arguments of a learner that can observe the episodes
@@ -100,6 +115,14 @@ def read_log(
         endings: what the steps after an early end pay and count (deviation D7): one `Ending` for all, or one for each
             state in which an episode can end. Their absorbing states are the last of the S. Without it an
             episode of fewer than H steps is rejected.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem, noise = ss.problems.make("machine"), ss.streams(seed=0)
+        >>> gentle = [[1, 0], [1, 0]]
+        >>> ss.write_log("past.csv", [ss.play(problem, gentle, noise, t) for t in range(1, 21)])
+        >>> print(ss.read_log("past.csv", **problem.interface))
+        past.csv: 20 of 20 episodes can be used.
 
     """
     name = str(source) if isinstance(source, str | Path) else "the log"
@@ -155,6 +178,18 @@ def warm_start(
     Each counts as an episode that the learner has played, and so as one of its T. What it estimates does not depend on
     who chose the actions, as long as they were chosen by what the states show. Episodes that are left out are warned
     of, and from then on no certificate of this learner says "safe": those that are left need not be like them.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem, noise = ss.problems.make("machine"), ss.streams(seed=0)
+        >>> gentle = [[1, 0], [1, 0]]
+        >>> ss.write_log("past.csv", [ss.play(problem, gentle, noise, t) for t in range(1, 21)])
+        >>> learner = ss.Spot(**problem.interface, episodes=1000, slack=1.0)
+        >>> print(ss.warm_start(learner, "past.csv"))
+        past.csv: 20 of 20 episodes can be used.
+        >>> learner.episode
+        21
+
     """
     f = learner.interface
     log = read_log(source, **f.arguments, action_mask=f.mask, endings=endings)
@@ -175,7 +210,18 @@ def warm_start(
 
 
 def write_log(path: str | Path, episodes: Iterable[Episode]) -> None:
-    """Write episodes as a log that `read_log` reads, numbered from 0; whole or not at all."""
+    """Write episodes as a log that `read_log` reads, numbered from 0; whole or not at all.
+
+    Examples:
+        >>> import safespot as ss
+        >>> from pathlib import Path
+        >>> problem, noise = ss.problems.make("bandit"), ss.streams(seed=0)
+        >>> ss.write_log("past.csv", [ss.play(problem, [[0, 1]], noise, episode=1)])
+        >>> print(Path("past.csv").read_text())
+        episode,step,state,action,reward,constraint_0,threshold_0,next_state
+        0,0,0,1,1.0,1.0,1.0,0
+
+    """
     write_rows(files.as_path(path), [columns(episodes)])
 
 

@@ -23,6 +23,17 @@ class Certificate:
 
     All bounds hold at once with probability `confidence`; a lower one is never above its upper one. That is so under
     the assumptions: where the data themselves put one in doubt, `doubts` says so, and every verdict is "unknown".
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("machine")
+        >>> certificate = ss.certify_by_trial(problem, policy=[[1, 0], [1, 0]], episodes=1000)
+        >>> certificate.verdict
+        ('safe',)
+        >>> lower, upper = certificate.threshold_bounds
+        >>> print(lower.round(2), upper.round(2))
+        [0.67] [1.26]
+
     """
 
     value_bounds: tuple[Float, Float]  # (lower [m], upper [m]), expected sums over an episode

@@ -150,7 +150,19 @@ class LearnerSpec(_Record):
 
 @dataclass(frozen=True)
 class RunSpec:
-    """One run: all that its results depend on."""
+    """One run: all that its results depend on.
+
+    Examples:
+        >>> from safespot.experiments import as_spec
+        >>> study = as_spec({
+        ...     "episodes": 200, "seeds": 3, "problem": {"name": "machine"}, "learners": [{"name": "uniform"}]
+        ... })
+        >>> [(run.problem, run.learner, run.seed) for run in study.runs()]
+        [('machine', 'uniform', 0), ('machine', 'uniform', 1), ('machine', 'uniform', 2)]
+        >>> study.runs()[0].id
+        'machine-uniform-200-seed0-...'
+
+    """
 
     problem: str
     problem_options: Options
@@ -193,7 +205,18 @@ def setting_of(content: Mapping[str, Any]) -> str:
 
 
 class Spec(_Record):
-    """A whole sweep."""
+    """A whole sweep.
+
+    Examples:
+        >>> from safespot.experiments import as_spec
+        >>> study = as_spec({
+        ...     "episodes": 200, "seeds": 3, "problem": {"name": "machine"},
+        ...     "learners": [{"name": "spot", "options": {"slack": 1}, "grid": {"stance": [0.0, 0.5, 1.0]}}],
+        ... })
+        >>> len(study.runs())  # three stances, three seeds
+        9
+
+    """
 
     episodes: Count | Annotated[list[Count], Field(min_length=1)]
     seeds: Count | Annotated[list[Seed], Field(min_length=1)]  # how many, or which
@@ -243,7 +266,22 @@ class Spec(_Record):
 
 
 def read_spec(path: str | Path) -> Spec:
-    """The sweep that a TOML file describes; an `InvalidOption` names everything that is wrong."""
+    """The sweep that a TOML file describes; an `InvalidOption` names everything that is wrong.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from safespot.experiments import read_spec
+        >>> text = '''
+        ... episodes = 200
+        ... seeds = 3
+        ... problem.name = "machine"
+        ... learners = [{ name = "uniform" }]
+        ... '''
+        >>> written = Path("study.toml").write_text(text)
+        >>> len(read_spec("study.toml").runs())
+        3
+
+    """
     try:
         content = tomllib.loads(read_bytes(path).decode("utf-8"))
     except (ValueError, RecursionError) as problem:  # a number of 5,000 digits is a ValueError, too
@@ -254,7 +292,18 @@ def read_spec(path: str | Path) -> Spec:
 
 
 def as_spec(content: Mapping[str, Any], source: str | None = None) -> Spec:
-    """The same from a dict with the keys of the file; `source` is the file that it was read from."""
+    """The same from a dict with the keys of the file; `source` is the file that it was read from.
+
+    Examples:
+        >>> from safespot.experiments import as_spec
+        >>> as_spec({"episodes": 200, "seeds": 3, "problem": {"name": "machine"}, "learner": []})
+        Traceback (most recent call last):
+            ...
+        safespot.errors.InvalidOption: invalid configuration of a sweep:
+          learners: is missing
+          learner: unknown key
+
+    """
     try:
         return Spec.model_validate(content)
     except ValidationError as problem:

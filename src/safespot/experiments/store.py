@@ -70,7 +70,21 @@ class FinishedRun:
 
 
 class Store:
-    """The results in a folder; `Store.create` makes it where there is none."""
+    """The results in a folder; `Store.create` makes it where there is none.
+
+    Examples:
+        >>> import safespot as ss
+        >>> study = {
+        ...     "episodes": 200, "seeds": 3, "problem": {"name": "machine"},
+        ...     "learners": [{"name": "uniform"}, {"name": "spot", "options": {"slack": 1, "bonus_scale": 0.01}}],
+        ... }
+        >>> store = ss.sweep(study, "results", workers=1, progress=False).store
+        >>> store.query("select learner, count(*) from runs group by learner order by learner").fetchall()
+        [('spot', 3), ('uniform', 3)]
+        >>> len(ss.Store("results").finished())
+        6
+
+    """
 
     def __init__(self, path: str | Path) -> None:
         self.path = files.as_path(path)

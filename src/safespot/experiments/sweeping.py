@@ -49,7 +49,19 @@ LOOK_SECONDS = 0.2  # how often to look what other sweeps have left
 
 @dataclass(frozen=True)
 class Swept:
-    """What a sweep has come to."""
+    """What a sweep has come to.
+
+    Examples:
+        >>> import safespot as ss
+        >>> study = {
+        ...     "episodes": 200, "seeds": 3, "problem": {"name": "machine"},
+        ...     "learners": [{"name": "uniform"}, {"name": "spot", "options": {"slack": 1, "bonus_scale": 0.01}}],
+        ... }
+        >>> swept = ss.sweep(study, "results", workers=1, progress=False)
+        >>> print(len(swept.finished), swept.failed)
+        6 {}
+
+    """
 
     store: Store
     finished: tuple[str, ...]  # ids
@@ -76,6 +88,16 @@ def sweep(
 
     A run that fails is in `failed` and is tried again by the next call. Ctrl-C, or the death of this process
     at any moment, loses no finished run, and of the others only what they did since their last checkpoint.
+
+    Examples:
+        >>> import safespot as ss
+        >>> study = {
+        ...     "episodes": 200, "seeds": 3, "problem": {"name": "machine"},
+        ...     "learners": [{"name": "uniform"}, {"name": "spot", "options": {"slack": 1, "bonus_scale": 0.01}}],
+        ... }
+        >>> swept = ss.sweep(study, "results", workers=1, progress=False)
+        >>> len(swept.finished)  # two learners, three seeds; the same call again has nothing left to do
+        6
 
     """
     if getattr(multiprocessing.current_process(), "_inheriting", False):

@@ -37,7 +37,17 @@ from .discretizers import Discretizer, make_discretizer
 
 
 class Step(NamedTuple):
-    """One step as the environment shows it: what functions for rewards and signals are given."""
+    """One step as the environment shows it: what functions for rewards and signals are given.
+
+    Examples:
+        >>> import safespot as ss
+        >>> def speeding(step):
+        ...     return float(step.info["speed"] > 50)
+        >>> step = ss.gym.Step(state=0, action=1, next_state=3, reward=1.0, ended=False, info={"speed": 62})
+        >>> speeding(step)  # as a BlackBox with constraints=speeding calls it
+        1.0
+
+    """
 
     state: Any  # the observation
     action: Any
@@ -86,6 +96,14 @@ class BlackBox:
 
     A `ProblemEnv` declares all of this itself. The constructor plays one step, to see how many signals there are, or a
     few more, until one carries a threshold sample.
+
+    Examples:
+        >>> import safespot as ss
+        >>> died = ss.Ending(reward=0, constraints=1)
+        >>> edges = [[0.5, 1.0, 1.5], [0.3]]  # of the tumor, of the drug
+        >>> box = ss.BlackBox(ss.gym.Clinic(), horizon=14, states=edges, endings=died)
+        >>> print(box.interface["states"], box.interface["actions"], box.interface["senses"])
+        9 5 ('<=',)
 
     """
 
@@ -404,6 +422,14 @@ def env_interface(env: Any, **declarations: Any) -> dict[str, Any]:
     """What ``problem.interface`` is, for an environment: the arguments of a learner.
 
     `env` is a `BlackBox`, or an environment with the declarations of one.
+
+    Examples:
+        >>> import gymnasium
+        >>> import safespot as ss
+        >>> interface = ss.env_interface(gymnasium.make("safespot/machine-v0"))
+        >>> print(interface["states"], interface["horizon"], interface["ranges"])
+        2 2 {'reward': (0.0, 10.0), 'constraints': ((0.0, 4.0),)}
+
     """
     return as_box(env, declarations).interface
 
@@ -420,7 +446,18 @@ def as_box(env: Any, declarations: Mapping[str, Any]) -> BlackBox:
 
 
 def check_env(env: Any, episodes: int = 20, seed: int = 0, **declarations: Any) -> list[str]:
-    """Play some episodes at random and say in plain words what is missing or odd; nothing: an empty list."""
+    """Play some episodes at random and say in plain words what is missing or odd; nothing: an empty list.
+
+    Examples:
+        >>> import safespot as ss
+        >>> edges = [[0.5, 1.0, 1.5], [0.3]]  # of the tumor, of the drug
+        >>> print(ss.check_env(ss.gym.Clinic(), horizon=14, states=edges)[0])
+        step ..., state: an episode ended early, with ..., and no ending is declared for it. ...
+        >>> died = ss.Ending(reward=0, constraints=1)
+        >>> ss.check_env(ss.gym.Clinic(), horizon=14, states=edges, endings=died)
+        []
+
+    """
     try:
         box = as_box(env, declarations)
     except SafespotError as problem:

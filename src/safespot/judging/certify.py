@@ -50,6 +50,15 @@ def certify(learner: OnlineLearner, policy: ArrayLike | None = None) -> Certific
 
     It holds for every Markov policy at once, however it was found, at every moment up to the learner's T. It uses the
     radii that are proven, never `bonus_scale` or `threshold_scale`.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("bandit")
+        >>> learner = ss.Uniform(**problem.interface, episodes=2000)
+        >>> run = ss.learn(problem, learner)
+        >>> ss.certify(learner, policy=[[0, 1]]).verdict  # the safe arm alone
+        ('safe',)
+
     """
     own = plain_learner(learner)
     evidence = gather(own)

@@ -36,6 +36,16 @@ class Proposal:
     With a `caution` of 1 it keeps every limit whatever the data leave open, so it is certified. Less means that no such
     policy was found: this one keeps every limit if the true errors are at most that share of the radii; 0, that it
     keeps them if the data were the truth, or not even then. `certificate.shortfall` says by how much it is short.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("bandit")
+        >>> learner = ss.Uniform(**problem.interface, episodes=2000)
+        >>> run = ss.learn(problem, learner)
+        >>> proposal = ss.propose_policy(learner)
+        >>> print(proposal.caution, proposal.certificate.verdict)
+        1.0 ('safe',)
+
     """
 
     policy: Policy  # [H, S, A]
@@ -67,6 +77,15 @@ def propose_policy(learner: OnlineLearner) -> Proposal:
     """The policy to deploy: the largest estimated reward among those that are safe whatever the data leave open.
 
     Where there is none, the caution is halved until there is one.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("bandit")
+        >>> learner = ss.Uniform(**problem.interface, episodes=2000)
+        >>> run = ss.learn(problem, learner)
+        >>> print(ss.propose_policy(learner).policy.round(2))
+        [[[0.22 0.78]]]
+
     """
     own = plain_learner(learner)
     evidence = gather(own)

@@ -76,6 +76,15 @@ def certify_by_trial(
         interface: what the episodes are made of, as ``problem.interface`` is; only with `Episode` records.
         **declarations: of a `BlackBox`.
 
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("machine")
+        >>> gentle, fast = [[1, 0], [1, 0]], [[0, 1], [0, 1]]
+        >>> ss.certify_by_trial(problem, gentle, episodes=1000).verdict
+        ('safe',)
+        >>> ss.certify_by_trial(problem, fast, episodes=1000, early=True).verdict
+        ('unsafe',)
+
     """
     most = as_count("episodes", episodes, least=2, error=InvalidOption)
     delta = _delta(delta)
@@ -118,6 +127,13 @@ def episodes_needed(
         constraints: m.
         known: whether the thresholds are.
         delta: the confidence is 1 - delta.
+
+    Examples:
+        >>> import safespot as ss
+        >>> ss.episodes_needed(width=0.5, span=2)
+        352
+        >>> ss.episodes_needed(width=0.5, span=2, deviation=0.3, known=True)
+        141
 
     """
     m = as_count("constraints", constraints, least=1, error=InvalidOption)

@@ -51,12 +51,26 @@ _READY = (
 
 
 def names() -> list[str]:
-    """The names of the ready learners; `make` takes ``"package.module:Class"`` too."""
+    """The names of the ready learners; `make` takes ``"package.module:Class"`` too.
+
+    Examples:
+        >>> import safespot as ss
+        >>> ss.learners.names()
+        ['dope', 'fixed', 'opt-cmdp', ..., 'spot', 'uniform']
+
+    """
     return sorted(learner.name for learner in _READY)
 
 
 def options(name: str) -> list[str]:
-    """The options that the learner of that name takes."""
+    """The options that the learner of that name takes.
+
+    Examples:
+        >>> import safespot as ss
+        >>> ss.learners.options("dope")
+        ['episodes', 'thresholds', 'stance', ..., 'baseline', 'slack']
+
+    """
     return [option.name for option in fields(find(name).options_type)]
 
 
@@ -66,6 +80,14 @@ def make(
     """The learner of that name for ``problem.interface``.
 
     One of your own is named by where it is, ``"package.module:Class"``; sweeps and the command take that name too.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("machine")
+        >>> learner = ss.learners.make("spot", problem.interface, episodes=500, rho=2.4)
+        >>> print(learner.name, learner.rho, learner.policy.shape)
+        spot 2.4 (2, 2, 2)
+
     """
     learner = find(name)
     try:
@@ -80,6 +102,16 @@ def load(path: str | Path) -> Learner:
     """The learner in a file, whichever it is; a damaged file is an `InvalidFile`.
 
     Nothing is imported because a file says so: a learner of your own must have been imported before.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("machine")
+        >>> learner = ss.Spot(**problem.interface, episodes=500, slack=1.0)
+        >>> run = ss.learn(problem, learner, episodes=200)
+        >>> learner.save("machine.safetensors")
+        >>> ss.learners.load("machine.safetensors").episode
+        201
+
     """
     _, about = read_arrays(path, "learner")
     name = about.get("learner")
@@ -89,7 +121,16 @@ def load(path: str | Path) -> Learner:
 
 
 def find(name: str) -> type[Learner]:
-    """The class of that name: a ready learner's, or ``"package.module:Class"``."""
+    """The class of that name: a ready learner's, or ``"package.module:Class"``.
+
+    Examples:
+        >>> import safespot as ss
+        >>> ss.learners.find("opt-cmdp").__name__
+        'OptCMDP'
+        >>> ss.learners.find("safespot.learners.dope:DOPE").name
+        'dope'
+
+    """
     ready = {learner.name: learner for learner in _READY}
     if isinstance(name, str) and name in ready:
         return ready[name]

@@ -84,6 +84,16 @@ class Learner(ABC):
 
     Everything that goes in or comes out is in the user's senses and units; `rho`, the bound of the multipliers, has
     none.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem, noise = ss.problems.make("machine"), ss.streams(seed=0)
+        >>> learner = ss.Spot(**problem.interface, episodes=500, slack=1.0)
+        >>> for t in range(1, 4):
+        ...     learner.observe(ss.play(problem, learner.policy, noise, t))
+        >>> learner.episode
+        4
+
     """
 
     name: ClassVar[str]  # what `learners.make` calls it

@@ -70,6 +70,16 @@ class CMDP:
     Attributes are named like the arguments and hold what the user said; time-homogeneous arrays are
     broadcast over the steps without a copy. `limits` are the episodic thresholds ``[m]``.
 
+    Examples:
+        >>> import safespot as ss
+        >>> cmdp = ss.CMDP(  # one state, one step: a risky arm, and one that is safe and pays less
+        ...     [[[1], [1]]], rewards=[[1.0, 0.4]], constraints=[[[0, 1]]], thresholds=[0.5], horizon=1
+        ... )
+        >>> cmdp
+        <CMDP S=1 A=2 H=1 m=1, dense transitions>
+        >>> round(ss.solve(cmdp).value, 6)
+        0.7
+
     """
 
     H: int

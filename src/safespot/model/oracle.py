@@ -21,7 +21,16 @@ from .occupancy_program import occupancy_program
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Exact values of a policy, in the user's terms."""
+    """Exact values of a policy, in the user's terms.
+
+    Examples:
+        >>> import safespot as ss
+        >>> cmdp = ss.problems.make("triage").cmdp
+        >>> found = ss.evaluate(cmdp, [[0, 1, 0], [0, 1, 0]])  # everybody to the ward
+        >>> print(round(found.value, 6), found.constraints, cmdp.limits.round(6))
+        2.4 [0. 3.] [1.8 2.1]
+
+    """
 
     value: float
     constraints: Float  # [m]
@@ -29,7 +38,17 @@ class Evaluation:
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """A constrained optimum, in the user's terms."""
+    """A constrained optimum, in the user's terms.
+
+    Examples:
+        >>> import safespot as ss
+        >>> best = ss.solve(ss.problems.make("machine", budget=2.0).cmdp)
+        >>> print(round(best.value, 6), best.constraints.round(6), best.method)
+        14.0 [2.] columns
+        >>> print(best.policy[0, 0].round(6))
+        [1. 0.]
+
+    """
 
     value: float
     constraints: Float  # [m]
@@ -41,7 +60,15 @@ class Solution:
 
 @dataclass(frozen=True, eq=False)
 class Slater:
-    """The policy with the largest common margin, and of these the one with the largest reward."""
+    """The policy with the largest common margin, and of these the one with the largest reward.
+
+    Examples:
+        >>> import safespot as ss
+        >>> safest = ss.slater(ss.problems.make("machine").cmdp)
+        >>> print(round(safest.margin, 6), round(safest.value, 6), round(safest.rho, 6))
+        1.0 8.0 2.4
+
+    """
 
     policy: Policy  # [H, S, A]
     margin: float  # every limit is kept with at least this room, in its own units
@@ -51,7 +78,16 @@ class Slater:
 
 
 def evaluate(cmdp: CMDP, policy: ArrayLike) -> Evaluation:
-    """The exact values of `policy` ``[H,S,A]`` by backward induction."""
+    """The exact values of `policy` ``[H,S,A]`` by backward induction.
+
+    Examples:
+        >>> import safespot as ss
+        >>> always_fast = [[0, 1], [0, 1]]
+        >>> found = ss.evaluate(ss.problems.make("machine").cmdp, always_fast)
+        >>> print(found.value, found.constraints)
+        18.0 [5.]
+
+    """
     cmdp = _as_cmdp(cmdp)
     values = policy_values(cmdp.model, cmdp.policy(policy))
     return Evaluation(_value(cmdp, values), _constraints(cmdp, values))
@@ -66,6 +102,12 @@ def solve(cmdp: CMDP, method: str = "columns") -> Solution:
 
     Raises:
         Infeasible: no policy keeps every limit.
+
+    Examples:
+        >>> import safespot as ss
+        >>> best = ss.solve(ss.problems.make("machine").cmdp)
+        >>> print(round(best.value, 6), best.multipliers.round(6))
+        11.0 [3.]
 
     """
     cmdp = _as_cmdp(cmdp)
@@ -98,6 +140,13 @@ def slater(cmdp: CMDP) -> Slater:
 
     Raises:
         Infeasible: even the largest margin is negative.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("machine")
+        >>> learner = ss.Spot(**problem.interface, episodes=500, rho=ss.slater(problem.cmdp).rho)
+        >>> round(learner.rho, 6)
+        2.4
 
     """
     cmdp = _as_cmdp(cmdp)

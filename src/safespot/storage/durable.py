@@ -57,6 +57,15 @@ def open(path: str | Path, learner: Learner | None = None) -> DurableLearner:
     One process at a time has it open; others get an `InUse`, and so does a process forked from it. Its threads may
     share it. Not on network file systems: their locks and syncs promise less.
 
+    Examples:
+        >>> import safespot as ss
+        >>> problem, noise = ss.problems.make("machine"), ss.streams(seed=0)
+        >>> with ss.open("line-3", ss.Spot(**problem.interface, episodes=500, slack=1.0)) as learner:
+        ...     learner.observe(ss.play(problem, learner.policy, noise, learner.episode))
+        >>> with ss.open("line-3") as learner:  # after a restart
+        ...     print(learner.episode)
+        2
+
     """
     if learner is not None and not isinstance(learner, Learner):
         raise InvalidOption(f"open takes a learner, got {type(learner).__name__}.")
@@ -76,6 +85,17 @@ class DurableLearner:
     """A learner whose every observed episode is on the disk; `open` makes it.
 
     `learner` is the learner itself, for whoever reads it (`certify`). What it observes past this one is not kept.
+
+    Examples:
+        >>> import numpy as np
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("machine")
+        >>> with ss.open("line-3", ss.Spot(**problem.interface, episodes=500, slack=1.0)) as learner:
+        ...     action = learner.act(step=0, state=0, rng=np.random.default_rng(0))
+        ...     learner.observe(ss.Episode([0, 0, 0], [action, 0], [10, 4], [[2], [0]], [[1], [0]]))
+        ...     print(action, learner.episode)
+        1 2
+
     """
 
     def __init__(self, folder: Path, owner: Lock, given: Learner | None) -> None:

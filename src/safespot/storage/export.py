@@ -22,6 +22,19 @@ def export_episodes(path: str | Path, to: str | Path) -> int:
     action, and `policy_version`, the number of episodes that this policy had learned from.
 
     The learner may be open elsewhere.
+
+    Examples:
+        >>> import safespot as ss
+        >>> from pathlib import Path
+        >>> problem, noise = ss.problems.make("bandit"), ss.streams(seed=0)
+        >>> with ss.open("line-3", ss.Uniform(**problem.interface, episodes=500)) as learner:
+        ...     learner.observe(ss.play(problem, learner.policy, noise, learner.episode))
+        >>> ss.export_episodes("line-3", "episodes.csv")
+        1
+        >>> print(Path("episodes.csv").read_text())
+        episode,step,state,action,reward,constraint_0,threshold_0,next_state,probability,policy_version
+        1,0,0,1,1.0,1.0,1.0,0,0.5,0
+
     """
     folder = as_path(path)
     starts = list(journal.numbered(folder, "journal"))

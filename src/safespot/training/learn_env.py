@@ -57,6 +57,14 @@ def learn_env(
     it was asked for. It leaves the learner after its last whole episode, as a KeyboardInterrupt does; the error's `run`
     holds the run so far, and the same call goes on.
 
+    Examples:
+        >>> import safespot as ss
+        >>> env = ss.gym.ProblemEnv("machine")
+        >>> learner = ss.Spot(**ss.env_interface(env), episodes=500, slack=1.0)
+        >>> run = ss.learn_env(env, learner, episodes=20)
+        >>> print(learner.episode, run.values[-1], run.constraint_values[-1])
+        21 10.0 [4.]
+
     """
     plain = learner.learner if isinstance(learner, OnlineLearner) else None
     if not isinstance(plain, Learner):
