@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from latex2mathml.converter import convert
 
 import safespot
+from safespot.learners.signature import described
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
@@ -28,7 +29,6 @@ ROOT = Path(__file__).parents[1]
 FONT = Path(str(distribution("ziamath").locate_file("ziamath/fonts/STIXTwoMath-Regular.ttf")))
 # Public modules beside the ones that `safespot` itself takes names from.
 MODULES = ("gym", "problems", "theory", "report", "experiments.summary")
-OPTION = re.compile(r"^ +(\w+): (.*?)(?=^ +\w+: |\Z)", re.MULTILINE | re.DOTALL)
 MATH = re.compile(r'<(span|div) class="arithmatex">\\[(\[](?P<latex>.*?)\\[)\]]</\1>', re.DOTALL)
 TEST = re.compile(r"<td><code>tests/[^<]+::[^<]+")
 # Browsers break a line on either side of a formula, even before a comma.
@@ -173,10 +173,7 @@ def _learner_options() -> Iterator[str]:
     """Every option with who takes it; what it means stands in the docstring of a record of options."""
     takers: dict[tuple[str, str], list[str]] = {}
     for learner in safespot.learners.names():
-        meanings: dict[str, str] = {}
-        for record in reversed(safespot.learners._find(learner).options_type.__mro__[:-1]):
-            for name, meaning in OPTION.findall(inspect.getdoc(record) or ""):
-                meanings[name] = " ".join(meaning.split())
+        meanings = described(safespot.learners.find(learner).options_type)
         for option in safespot.learners.options(learner):
             takers.setdefault((option, meanings[option]), []).append(learner)
     count = len(safespot.learners.names())

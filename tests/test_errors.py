@@ -17,6 +17,7 @@ KINDS: dict[type[Exception], type[Exception]] = {
     ss.InvalidOption: ValueError,
     ss.InvalidEpisode: ValueError,
     ss.InvalidFile: ValueError,
+    ss.DiskError: OSError,
     ss.InUse: RuntimeError,
     ss.UnknownName: KeyError,
     ss.MissingPackage: ImportError,

@@ -155,7 +155,7 @@ def test_a_damaged_cache_is_compiled_anew(copied: Path, suffix: str, damage: str
         file.write_bytes(data[: len(data) // 2] if damage == "truncated" else bytes(len(data)))
     result = run_python(RUN_KERNEL, copied, copied)
     assert result.stdout.split() == ["[7.0]", "0"]
-    assert "safespot.kernels.jit WARNING compiled code of" in result.stderr
+    assert "safespot.kernels.cache WARNING compiled code of" in result.stderr
     assert "compiling anew" in result.stderr
     repaired = run_python(RUN_KERNEL, copied, copied)
     assert repaired.stdout.split() == ["[7.0]", "1"]

@@ -71,15 +71,6 @@ def test_the_policy_is_uniform_until_exactly_that_many_visits(mean: float, visit
     assert moved.sum() == 2
 
 
-def test_episodes_before_learning() -> None:
-    assert (
-        theory.episodes_before_learning(*SMALL, 10**6) == 702.0
-    )  # half of the visits take an action
-    assert theory.episodes_before_learning(*SMALL, 10**6, frequency=0.1, mean=0.5) == 14040.0
-    less = theory.episodes_before_learning(*SMALL, 10**6, bonus_scale=0.1)
-    assert less == 8.0  # (1.873 / 1)^2 = 3.51: four visits
-
-
 def test_the_explicit_bound_is_the_sum_of_its_four_terms() -> None:
     A, H, m, T, rho, zeta, phi = 2, 3, 2, 10**4, 1.5, 700.0, 9000.0
     mirror = H**2 * (1 + m * rho) * math.sqrt(2 * T * math.log(A))
@@ -147,19 +138,3 @@ def test_the_sum_of_bonuses_bounds_every_run() -> None:
             counts[h, s, a] += 1
     bound = theory.sum_of_bonuses(S, A, H, m, T, bonus_scale=c)
     assert total <= bound <= 1.3 * total
-
-
-def test_orders_grow_like_the_square_root_of_the_episodes() -> None:
-    for order in (theory.order_pessimistic, theory.order_optimistic):
-        for index in (0, 1):
-            # The part without T cancels in differences.
-            at = [order(3, 2, 3, 1, 10**k, 2.0, successors=3)[index] for k in (4, 6, 8)]
-            assert (at[2] - at[1]) / (at[1] - at[0]) == pytest.approx(10.0, rel=1e-9)
-
-
-def test_pessimism_pays_in_the_order_of_the_regret() -> None:
-    arguments: dict[str, Any] = {"successors": 3, "gamma": 0.5}
-    pessimistic = theory.order_pessimistic(3, 2, 3, 1, 10**6, 2.0, **arguments)
-    optimistic = theory.order_optimistic(3, 2, 3, 1, 10**6, 2.0, **arguments)
-    extra = 1 * 2.0 * 3 * math.sqrt(3 * 2 * 10**6 / 0.5)  # m rho H sqrt(S A T / gamma)
-    assert pessimistic.regret - optimistic.regret == pytest.approx(extra, rel=1e-9)

@@ -12,6 +12,7 @@ from .data.logs import Log as Log
 from .data.logs import read_log as read_log
 from .data.logs import warm_start as warm_start
 from .data.logs import write_log as write_log
+from .errors import DiskError as DiskError
 from .errors import Infeasible as Infeasible
 from .errors import InUse as InUse
 from .errors import InvalidEpisode as InvalidEpisode

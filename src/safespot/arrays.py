@@ -7,7 +7,7 @@ Arrays inside records are C-contiguous and read-only; records are frozen.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -20,6 +20,7 @@ Int: TypeAlias = NDArray[np.int64]
 Bool: TypeAlias = NDArray[np.bool_]
 Policy: TypeAlias = Float  # [H, S, A], rows over the last axis are distributions
 
+LARGEST = 2**63 - 1  # whole number that an array can hold
 SUM_TOLERANCE = 1e-9  # how far a distribution's sum may be from one
 AXES = {"i": "constraint", "h": "step", "s": "state", "a": "action", "n": "next state"}
 
@@ -87,12 +88,22 @@ def check_range(
         )
 
 
-def as_count(name: str, value: object, *, least: int, error: Error = InvalidModel) -> int:
-    """`value` as an int of at least `least`; bool and float are refused."""
+def as_count(
+    name: str,
+    value: object,
+    *,
+    least: int,
+    most: int | None = LARGEST,
+    error: Error = InvalidModel,
+) -> int:
+    """`value` as an int from `least` to `most` (None: any); bool and float are refused."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
         raise error(f"{name} must be a whole number, got {value!r}.")
     if value < least:
         raise error(f"{name} must be at least {least}, got {value}.")
+    if most is not None and value > most:
+        shown = value if value < 10**30 else f"a number of {int(value).bit_length()} bits"
+        raise error(f"{name} must be at most {most}, got {shown}.")
     return int(value)
 
 
@@ -137,7 +148,17 @@ class Episode:
     """What was seen in one episode, in the user's own senses and units.
 
     A row of `thresholds` that is NaN in every constraint says that this step carried no threshold
-    sample (deviation D7); it is the only NaN allowed.
+    sample (deviation D7); it is the only NaN allowed. `clipped` counts the signals that were cut off to
+    their declared range before they came here: an episode with any proves nothing (`Certificate.doubts`).
+
+    Examples:
+        >>> import safespot as ss
+        >>> episode = ss.Episode(
+        ...     states=[0, 1, 1], actions=[1, 0], rewards=[10, 2], constraints=[[2], [1]], thresholds=[[4], [0]]
+        ... )
+        >>> print(episode.rewards.sum(), episode.constraints.sum(axis=0))
+        12.0 [3.]
+
     """
 
     states: Int  # [H+1]
@@ -145,6 +166,7 @@ class Episode:
     rewards: Float  # [H]
     constraints: Float  # [H, m]
     thresholds: Float  # [H, m]
+    clipped: int = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
         actions = _indices("actions", self.actions)
@@ -166,13 +188,15 @@ class Episode:
                     f"{name} have shape {array.shape}; expected {shape}, since there are "
                     f"{H} actions (states include the one after the last step)."
                 )
+        as_count("clipped", self.clipped, least=0, error=InvalidEpisode)
         self._keep(states, actions, rewards, constraints, thresholds)
 
     @classmethod
-    def trusted(cls, *arrays: Any) -> Episode:
+    def trusted(cls, *arrays: Any, clipped: int = 0) -> Episode:
         """An episode of arrays that were made for it and have been checked where they were made."""
         episode = object.__new__(cls)
         episode._keep(*arrays)
+        episode.__dict__["clipped"] = clipped
         return episode
 
     def _keep(
@@ -189,7 +213,7 @@ class Episode:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Episode):
             return NotImplemented
-        return all(
+        return self.clipped == other.clipped and all(
             np.array_equal(
                 getattr(self, name), getattr(other, name), equal_nan=name == "thresholds"
             )

@@ -11,38 +11,124 @@ from collections.abc import Collection
 
 
 class SafespotError(Exception):
-    """Any error that a user of safespot can cause."""
+    """Any error that a user of safespot can cause.
+
+    Examples:
+        >>> import safespot as ss
+        >>> try:
+        ...     problem = ss.problems.make("machine", budget=-1)
+        ... except ss.SafespotError as mistake:
+        ...     print(mistake)
+        threshold of constraint 0 is -1 an episode; 2 steps of 0 to 4 each, its declared range, give 0 to 8.
+        Declare another, or rescale.
+
+    """
 
 
 class InvalidModel(SafespotError, ValueError):
-    """A CMDP, a policy or a signal that is not valid."""
+    """A CMDP, a policy or a signal that is not valid.
+
+    Examples:
+        >>> import safespot as ss
+        >>> ss.evaluate(ss.problems.make("bandit").cmdp, policy=[[0.5, 0.4]])
+        Traceback (most recent call last):
+            ...
+        safespot.errors.InvalidModel: policy at step 0, state 0 sums to 0.9; expected 1 within 1e-09. Divide
+        each row by its sum.
+
+    """
 
 
 class InvalidOption(SafespotError, ValueError):
-    """An option with a value that makes no sense, or options that contradict each other."""
+    """An option with a value that makes no sense, or options that contradict each other.
+
+    Examples:
+        >>> import safespot as ss
+        >>> ss.learners.make("spot", ss.problems.make("bandit").interface, episodes=100, slack=0.5, delta=5)
+        Traceback (most recent call last):
+            ...
+        safespot.errors.InvalidOption: learner 'spot': delta must be a number in (0, 1), got 5.
+
+    """
 
 
 class InvalidEpisode(SafespotError, ValueError):
-    """An observed episode that does not fit the learner; the learner is left as it was."""
+    """An observed episode that does not fit the learner; the learner is left as it was.
+
+    Examples:
+        >>> import safespot as ss
+        >>> learner = ss.Uniform(**ss.problems.make("bandit").interface, episodes=100)
+        >>> learner.observe(ss.Episode([0, 0], [7], [1.0], [[1.0]], [[0.5]]))
+        Traceback (most recent call last):
+            ...
+        safespot.errors.InvalidEpisode: action 7 at step 0 is out of range; expected 0 to 1.
+
+    """
 
 
 class InvalidFile(SafespotError, ValueError):
-    """A file of another kind, a damaged one, or one written by a newer version."""
+    """A file of another kind, a damaged one, or one written by a newer version.
+
+    Examples:
+        >>> import safespot as ss
+        >>> ss.learners.load("nowhere.safetensors")
+        Traceback (most recent call last):
+            ...
+        safespot.errors.InvalidFile: cannot read nowhere.safetensors: No such file or directory.
+
+    """
+
+
+class DiskError(SafespotError, OSError):
+    """A disk that is full or failing: nothing is wrong with what was asked for."""
 
 
 class InUse(SafespotError, RuntimeError):
-    """Something that another process has open; the message says which."""
+    """Something that another process has open; the message says which.
+
+    Examples:
+        >>> import safespot as ss
+        >>> learner = ss.Uniform(**ss.problems.make("bandit").interface, episodes=100)
+        >>> with ss.open("ward-7", learner):
+        ...     ss.open("ward-7")
+        Traceback (most recent call last):
+            ...
+        safespot.errors.InUse: ward-7 is open already, by process ...
+
+    """
 
 
 class UnknownName(SafespotError, KeyError):
-    """A name that does not exist; the message suggests the nearest one."""
+    """A name that does not exist; the message suggests the nearest one.
+
+    Examples:
+        >>> import safespot as ss
+        >>> ss.problems.make("machin")
+        Traceback (most recent call last):
+            ...
+        safespot.errors.UnknownName: unknown problem 'machin'; did you mean `machine`? Expected one of:
+        bandit, ...
+
+    """
 
     def __str__(self) -> str:  # KeyError would show the repr of the message
         return str(self.args[0]) if self.args else ""
 
 
 class MissingPackage(SafespotError, ImportError):
-    """An optional package that is needed and not installed; the message says how to install it."""
+    """An optional package that is needed and not installed; the message says how to install it.
+
+    Examples:
+        >>> import safespot as ss
+        >>> from unittest import mock
+        >>> with mock.patch.dict("sys.modules", {"icu_sepsis": None}):  # as if it were not installed
+        ...     ss.problems.make("icu-sepsis")
+        Traceback (most recent call last):
+            ...
+        safespot.errors.MissingPackage: the problem 'icu-sepsis' needs the data of the package icu-sepsis:
+        pip install 'safespot[icu]'.
+
+    """
 
 
 class Infeasible(SafespotError, ValueError):
@@ -50,6 +136,16 @@ class Infeasible(SafespotError, ValueError):
 
     `constraint` is the index of a constraint that no policy can keep even alone, and `best` the
     best value that it can reach; both are None when the limits only fail together.
+
+    Examples:
+        >>> import safespot as ss
+        >>> halfway = ss.CMDP([[[1]]], [[1]], constraints=[[[0.5]]], thresholds=[0.8], horizon=1)
+        >>> ss.solve(halfway)
+        Traceback (most recent call last):
+            ...
+        safespot.errors.Infeasible: constraint 0 cannot be kept: it asks for >= 0.8 over an episode, and the
+        best that any policy reaches is 0.5. Move the limit at least that far.
+
     """
 
     def __init__(
@@ -61,7 +157,18 @@ class Infeasible(SafespotError, ValueError):
 
 
 class SolverError(SafespotError, RuntimeError):
-    """The linear-programming solver gave up; the message carries its status."""
+    """The linear-programming solver gave up; the message carries its status.
+
+    Examples:
+        >>> import safespot as ss
+        >>> try:
+        ...     best = ss.solve(ss.problems.make("machine").cmdp, method="lp")
+        ... except ss.SolverError as failure:  # a badly scaled model can be too much for HiGHS
+        ...     print(failure)
+        >>> round(best.value, 6)
+        11.0
+
+    """
 
 
 def unknown(what: str, name: object, names: Collection[str]) -> str:

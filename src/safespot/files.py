@@ -9,6 +9,8 @@ is synced: a file that exists is whole.
 from __future__ import annotations
 
 import contextlib
+import errno
+import functools
 import hashlib
 import json
 import os
@@ -21,17 +23,29 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import InvalidFile
+from . import syscalls
+from .errors import DiskError, InvalidFile, SafespotError
 
-VERSION = 1
+VERSION = 2
+PRIVATE = ("learner",)  # kinds of files that hold what was seen of people: for their owner alone
 SYNCS = 16  # files synced at the same time
+MEMORY = (
+    2**30
+)  # bytes that a file may ask for beyond its own length; SAFESPOT_MEMORY says otherwise
+# A disk that is full, too slow, or gone; everything else is a wrong name or a missing permission.
+FAILURES = {
+    getattr(errno, name)
+    for name in ("EDQUOT", "EFBIG", "EIO", "EMFILE", "ENFILE", "ENODEV", "ENOMEM", "ENOSPC", "ENXIO", "ESTALE",
+                 "ETIMEDOUT")
+    if hasattr(errno, name)
+}  # fmt: skip
 
 
 def write_arrays(
     path: str | Path, kind: str, arrays: dict[str, NDArray], about: dict[str, Any]
 ) -> None:
     """Write `arrays` and the JSON-able `about` to `path`, whole or not at all."""
-    replace(_as_path(path), pack(kind, arrays, about))
+    replace(as_path(path), pack(kind, arrays, about), private=kind in PRIVATE)
 
 
 def pack(kind: str, arrays: dict[str, NDArray], about: dict[str, Any]) -> bytes:
@@ -53,10 +67,7 @@ def read_arrays(path: str | Path, kind: str) -> tuple[dict[str, NDArray], dict[s
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
-    try:
-        data = _as_path(path).read_bytes()
-    except OSError as problem:
-        raise InvalidFile(f"cannot read {path}: {problem.strerror}.") from None
+    data = read_bytes(path)
     try:
         # The library checks every declared size against the length of the data.
         arrays = load(data)
@@ -80,10 +91,7 @@ def read_arrays(path: str | Path, kind: str) -> tuple[dict[str, NDArray], dict[s
         raise InvalidFile(
             f"{path} is damaged: its checksum does not match. Restore it from a copy."
         )
-    if version != VERSION:
-        raise InvalidFile(
-            f"{path} has format version {version}; this safespot reads {VERSION}. Upgrade safespot."
-        )
+    check_version(path, version, VERSION)
     if found != kind:
         raise InvalidFile(f"{path} holds a {found}, expected a {kind}.")
     if not isinstance(about, dict):
@@ -93,18 +101,80 @@ def read_arrays(path: str | Path, kind: str) -> tuple[dict[str, NDArray], dict[s
     return arrays, about
 
 
-def _as_path(path: str | Path) -> Path:
+def check_version(path: str | Path, found: Any, expected: int) -> None:
+    """Raise unless a file has the format that is read here; say whose it is else."""
+    if found != expected:
+        earlier = isinstance(found, int) and found < expected
+        raise InvalidFile(
+            f"{path} has format {found!r}, and this safespot reads {expected}: it was made by "
+            + (
+                "an earlier version. Make it anew."
+                if earlier
+                else "a later version. Upgrade safespot."
+            )
+        )
+
+
+def stored_checksum(path: Path) -> str:
+    """The checksum that a file of arrays carries: it names its content, if the file is whole."""
+    try:
+        with path.open("rb") as file:
+            size = int.from_bytes(file.read(8), "little")
+            whole = json.loads(file.read(min(size, path.stat().st_size)))
+        return str(json.loads(whole["__metadata__"]["safespot"])["blake2b"])
+    except OSError as problem:
+        raise failure(f"cannot read {path}", problem) from None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise InvalidFile(f"{path} is damaged: it carries no checksum.") from None
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """The content of a file."""
+    try:
+        return as_path(path).read_bytes()
+    except OSError as problem:
+        raise failure(f"cannot read {path}", problem) from None
+
+
+def failure(what: str, problem: OSError, more: str = "") -> SafespotError:
+    """What could not be done and why, as the error that it is: of the disk, or of what was asked for."""
+    if isinstance(problem, SafespotError):  # a `DiskError` says it already
+        return problem
+    kind = DiskError if problem.errno in FAILURES else InvalidFile
+    return kind(f"{what}: {problem.strerror or problem}.{more}")
+
+
+def check_memory(path: str | Path, asked: int) -> None:
+    """Raise where a file asks for more memory than it may; what it holds itself does not count."""
+    try:
+        room = int(os.environ.get("SAFESPOT_MEMORY", MEMORY))
+    except ValueError:
+        raise InvalidFile("SAFESPOT_MEMORY must be a whole number of bytes.") from None
+    if asked > room:
+        raise InvalidFile(
+            f"{path} asks for {asked:,} bytes of memory, more than the {room:,} that a file may ask for. If it is "
+            f"meant, set the environment variable SAFESPOT_MEMORY to {asked} or more."
+        )
+
+
+def as_path(path: str | Path) -> Path:
+    """A path that the operating system can take."""
     if not isinstance(path, (str, Path)) or "\0" in str(path):
         raise InvalidFile(f"a path must be a string or a Path, got {path!r}.")
+    try:
+        os.lstat(path)
+    except OSError as problem:
+        if problem.errno == errno.ENAMETOOLONG:
+            raise failure(f"{str(path)[:60]}… cannot be a path", problem) from None
     return Path(path)
 
 
 class Disk:
     """Everything that is ever done to a disk, so that a test can put one here that fails."""
 
-    def write(self, path: Path, data: bytes) -> None:
+    def write(self, path: Path, data: bytes, mode: int = 0o666) -> None:
         """A new file that holds `data`, synced; the file object goes on after short writes."""
-        with path.open("xb") as file:
+        with open(path, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             self.fill(file, data)
             self.sync(file.fileno())
 
@@ -117,7 +187,7 @@ class Disk:
 
     def sync(self, descriptor: int) -> None:
         """Have the operating system hand it to the disk."""
-        os.fsync(descriptor)
+        syscalls.sync(descriptor)
 
     def put(self, file: BinaryIO, place: int, data: bytes) -> None:
         """Write over what a file holds at `place`, synced; its length stays.
@@ -130,7 +200,7 @@ class Disk:
 
     def sync_data(self, descriptor: int) -> None:
         """Have the content of a file, but not its times, on the disk."""
-        os.fdatasync(descriptor)
+        syscalls.sync_data(descriptor)
 
     def make_folder(self, path: Path) -> None:
         """A new folder, its name on the disk."""
@@ -143,11 +213,7 @@ class Disk:
 
     def sync_folder(self, folder: Path) -> None:
         """Have the names in a folder on the disk."""
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            self.sync(descriptor)
-        finally:
-            os.close(descriptor)
+        syscalls.sync_folder(folder, self.sync)
 
     def remove(self, path: Path) -> None:
         """Take a file away; it may be gone already."""
@@ -157,16 +223,20 @@ class Disk:
 disk = Disk()
 
 
-def replace(path: Path, data: bytes) -> None:
-    """Put `data` at `path` so that after a crash the old or the new content is there, whole."""
-    replace_all({path: data})
+def replace(path: Path, data: bytes, *, private: bool = False) -> None:
+    """Put `data` at `path` so that after a crash the old or the new content is there, whole.
+
+    With `private`, nobody but its owner may read the file.
+    """
+    replace_all({path: data}, private=private)
 
 
-def replace_all(files: Mapping[Path, bytes]) -> None:
+def replace_all(files: Mapping[Path, bytes], *, private: bool = False) -> None:
     """The same for several files of one folder, each by itself, with one sync of the folder for all.
 
     They are synced at the same time, which a disk does in one go.
     """
+    write = functools.partial(disk.write, mode=syscalls.PRIVATE) if private else disk.write
     for path in files:
         if not path.name:
             raise InvalidFile(f"{path} is a folder; give the file a name.")
@@ -174,10 +244,10 @@ def replace_all(files: Mapping[Path, bytes]) -> None:
     path = next(iter(files))
     try:
         if len(files) == 1:
-            disk.write(temporary[path], files[path])
+            write(temporary[path], files[path])
         else:
             with ThreadPoolExecutor(min(SYNCS, len(files))) as threads:
-                list(threads.map(disk.write, temporary.values(), files.values()))
+                list(threads.map(write, temporary.values(), files.values()))
         for path, source in temporary.items():
             disk.rename(source, path)
     except BaseException as problem:  # Ctrl-C too must not leave the temporary files behind
@@ -186,14 +256,14 @@ def replace_all(files: Mapping[Path, bytes]) -> None:
                 disk.remove(source)
         if not isinstance(problem, OSError):
             raise
-        raise InvalidFile(
-            f"cannot write {path}: {problem.strerror}. What was there before is untouched."
+        raise failure(
+            f"cannot write {path}", problem, " What was there before is untouched."
         ) from None
     for folder in {path.parent for path in files}:
         try:
             disk.sync_folder(folder)
         except OSError as problem:
-            raise InvalidFile(
+            raise DiskError(
                 f"{path} is written, but it may not survive a crash: its folder cannot be synced "
                 f"({problem.strerror})."
             ) from None

@@ -14,7 +14,15 @@ from .spot import optimism
 
 
 class Bounds(NamedTuple):
-    """Bounds, or their orders, on the reward regret and on the constraint violation."""
+    """Bounds, or their orders, on the reward regret and on the constraint violation.
+
+    Examples:
+        >>> from safespot import theory
+        >>> bound = theory.explicit_bound(A=2, H=2, m=1, T=10_000, rho=2.4, zeta_sum=500.0, phi_sum=900.0)
+        >>> print(round(bound.regret), round(bound.violation))
+        5141 4284
+
+    """
 
     regret: float
     violation: float
@@ -31,7 +39,14 @@ def threshold_radius(
     delta: float = 0.05,
     threshold_scale: float = 1.0,
 ) -> float:
-    """Theorem 1: how far a threshold's mean over n samples of a step can be from the truth."""
+    """Theorem 1: how far a threshold's mean over n samples of a step can be from the truth.
+
+    Examples:
+        >>> from safespot import theory
+        >>> [round(theory.threshold_radius(S=2, A=2, H=2, m=1, T=10_000, n=n), 3) for n in (0, 100, 400)]
+        [1.0, 0.756, 0.378]
+
+    """
     if n == 0:
         return 1.0
     made = optimism.make_radii(S, A, H, m, T, delta, threshold_scale=threshold_scale)
@@ -41,7 +56,14 @@ def threshold_radius(
 def bonus(
     S: int, A: int, H: int, m: int, T: int, n: int, *, delta: float = 0.05, bonus_scale: float = 1.0
 ) -> float:
-    """Eq. opt-p: the bonus of a pair after n visits (infinite before the first, D8)."""
+    """Eq. opt-p: the bonus of a pair after n visits (infinite before the first, D8).
+
+    Examples:
+        >>> from safespot import theory
+        >>> [round(theory.bonus(S=2, A=2, H=2, m=1, T=10_000, n=n), 3) for n in (0, 100, 400)]
+        [inf, 1.185, 0.593]
+
+    """
     if n == 0:
         return math.inf
     made = optimism.make_radii(S, A, H, m, T, delta, bonus_scale=bonus_scale)
@@ -63,32 +85,19 @@ def visits_to_leave_cap(
 
     ``v_hat + phi(n) < 1`` with ``phi(n) = phi(1) / sqrt(n)``: the first n above (phi(1) / (1 - mean))^2, `mean`
     being the smallest mean among the pair's reward and constraints.
+
+    Examples:
+        >>> from safespot import theory
+        >>> theory.visits_to_leave_cap(S=2, A=2, H=2, m=1, T=10_000)
+        141
+        >>> theory.visits_to_leave_cap(S=2, A=2, H=2, m=1, T=10_000, bonus_scale=0.1)
+        2
+
     """
     if mean >= 1.0:
         raise InvalidOption(f"mean must be below 1, got {mean}: such a pair never leaves its cap.")
     once = bonus(S, A, H, m, T, 1, delta=delta, bonus_scale=bonus_scale)
     return math.floor((once / (1.0 - mean)) ** 2) + 1
-
-
-def episodes_before_learning(
-    S: int,
-    A: int,
-    H: int,
-    m: int,
-    T: int,
-    *,
-    mean: float = 0.0,
-    frequency: float | None = None,
-    delta: float = 0.05,
-    bonus_scale: float = 1.0,
-) -> float:
-    """About how many episodes pass before the policy moves away from uniform at all.
-
-    `frequency` is how often the most visited pair of a step is visited under the uniform policy; by default 1 / A,
-    which it is at the first step when every episode starts in the same state. More than T: nothing will be learned.
-    """
-    visits = visits_to_leave_cap(S, A, H, m, T, mean=mean, delta=delta, bonus_scale=bonus_scale)
-    return visits / (1.0 / A if frequency is None else frequency)
 
 
 def sum_of_threshold_radii(
@@ -108,6 +117,14 @@ def sum_of_threshold_radii(
     A window of W samples gives its most visited pair at least W / (S A) of them (all of them when pooled); with
     W >= gamma (t-1) / 2 and the sum of 1 / sqrt(t) this is at most
     ``H + 4 H sqrt(2 ln(mSAHT/delta) S A T / gamma)``, without the inner 2 when gamma = 1, and never more than H T.
+
+    Examples:
+        >>> from safespot import theory
+        >>> round(theory.sum_of_threshold_radii(S=2, A=2, H=2, m=1, T=10_000))
+        6049
+        >>> round(theory.sum_of_threshold_radii(S=2, A=2, H=2, m=1, T=10_000, pooled=True))
+        3026
+
     """
     L = math.log(m * S * A * H * T / delta)
     spread = 1 if pooled else S * A
@@ -122,6 +139,12 @@ def sum_of_bonuses(
     """The largest that ``sum over t and h of min(H, 2 phi)`` along the visited pairs can be.
 
     A pair's first visit costs H; over N visits sum 1/sqrt(n) <= 2 sqrt(N), and the visits spread worst evenly.
+
+    Examples:
+        >>> from safespot import theory
+        >>> round(theory.sum_of_bonuses(S=2, A=2, H=2, m=1, T=1_000_000))
+        215818
+
     """
     once = bonus(S, A, H, m, T, 1, delta=delta, bonus_scale=bonus_scale)
     total = H * (S * A * H + 4.0 * once * math.sqrt(S * A * T))
@@ -146,6 +169,16 @@ def explicit_bound(
     Violation: ``2 / rho`` times the same with ``2 rho (xi + (1 - xi)(m - 1)) sum zeta`` for the thresholds, the bonuses
     times (1 + rho), and the dual term twice. `zeta_sum` and `phi_sum` are taken along the run, or from
     `sum_of_threshold_radii` and `sum_of_bonuses` before it.
+
+    Examples:
+        >>> from safespot import theory
+        >>> size = {"A": 2, "H": 2, "m": 1, "T": 10_000}
+        >>> zeta_sum = theory.sum_of_threshold_radii(S=2, **size)
+        >>> phi_sum = theory.sum_of_bonuses(S=2, **size)
+        >>> bound = theory.explicit_bound(**size, rho=2.4, zeta_sum=zeta_sum, phi_sum=phi_sum)
+        >>> print(round(bound.regret), round(bound.violation))
+        49855 55503
+
     """
     mirror = H**2 * (1.0 + m * rho) * math.sqrt(2.0 * T * math.log(A))
     dual = rho * H * math.sqrt(m * T) / 2.0
@@ -153,27 +186,3 @@ def explicit_bound(
     thresholds = 2.0 * rho * (xi + (1.0 - xi) * (m - 1)) * zeta_sum
     violation = 2.0 / rho * (mirror + thresholds + (1.0 + rho) * phi_sum + 2.0 * dual)
     return Bounds(regret, violation)
-
-
-def order_pessimistic(
-    S: int, A: int, H: int, m: int, T: int, rho: float, *, successors: int, gamma: float = 1.0
-) -> Bounds:
-    """Theorem 2 as printed, without its constants and logarithms."""
-    values = math.sqrt(S * successors * H**4 * T)
-    rest = (math.sqrt(successors) + H) * H**2 * S * A
-    mirror = H**2 * (1.0 + m * rho) * math.sqrt(T)
-    thresholds = m * rho * H * math.sqrt(S * A * T / gamma)
-    violation = (values + rest) / rho + m * H**2 * math.sqrt(S * A * T / gamma)
-    return Bounds(values + mirror + thresholds + rest, violation)
-
-
-def order_optimistic(
-    S: int, A: int, H: int, m: int, T: int, rho: float, *, successors: int, gamma: float = 1.0
-) -> Bounds:
-    """Theorem 3 as printed, without its constants and logarithms; `rho` is its rho'."""
-    values = math.sqrt(S * successors * H**4 * T)
-    rest = (math.sqrt(successors) + H) * H**2 * S * A
-    mirror = H**2 * (1.0 + m * rho) * math.sqrt(T)
-    thresholds = math.sqrt(m * S * A * H**2 * T / gamma) + math.sqrt(m) * S * A * H
-    violation = (1.0 + 1.0 / rho) * math.sqrt(m) * (values + rest) + m * H**2 * math.sqrt(T)
-    return Bounds(values + mirror + rest, violation + thresholds)

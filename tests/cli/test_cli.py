@@ -239,12 +239,14 @@ def test_sweep_of_a_file(tmp_path: Path) -> None:
         "sweep", str(tmp_path / "small.toml"), "--out", str(tmp_path / "s"), "--workers", "1"
     )
     assert found["finished"] == 1
-    assert found["report"] is None
+    assert found["report"] == str(tmp_path / "s" / "report.html")
+    assert Path(found["report"]).stat().st_size > 10_000
     (line,) = found["studies"][0]["lines"]
     assert line["reward"]["low"] is None  # one seed has no interval
 
 
-def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("burst", [1, 3, 10])
+def test_ctrl_c_keeps_what_is_done_and_the_same_command_resumes(burst: int, tmp_path: Path) -> None:
     arguments = [
         "run", "machine", "--episodes", "300k", "--seeds", "1", "--out", str(tmp_path / "s"),
         "--workers", "1", "--json",
@@ -258,12 +260,100 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path: Path) 
     deadline = time.monotonic() + 120
     while not (claims.exists() and any(claims.iterdir())) and time.monotonic() < deadline:
         time.sleep(0.05)
-    os.kill(process.pid, signal.SIGINT)
+    for _ in range(burst):  # an impatient user
+        os.kill(process.pid, signal.SIGINT)
+        time.sleep(0.02)
     stdout, stderr = process.communicate(timeout=120)
     assert process.returncode == 130, stderr
-    assert "goes on" in stderr
+    assert "resumes" in stderr
     assert "Traceback" not in stderr
     assert stdout == ""
+    if burst > 1:
+        return
     done = command(*arguments)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["finished"] == 2
+
+
+def test_a_policy_is_written_where_it_was_asked_for(tmp_path: Path) -> None:
+    for name in ("best", "best.policy", "x[1].npy"):
+        answer("solve", "machine", "--policy", str(tmp_path / name))
+        assert np.load(tmp_path / name).ndim == 3
+    assert len(list(tmp_path.iterdir())) == 3
+    with pytest.raises(ss.InvalidFile, match="cannot write"):
+        answer("solve", "machine", "--policy", str(tmp_path / "absent" / "best"))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["-l", "episodes=3"], ["-l", "name=x"], ["-l", "interface=3"], ["-l", f"delta={'9' * 400}"], ["-o", "name=x"],
+        ["-o", "self=1"], ["-o", "x=1"], ["--out", "file"], ["--out", "file/below"], ["--episodes", "1e400"],
+        ["--seeds", "99999999999"],
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_a_typed_error(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    words = ["run", "machine", "--episodes", "5", "--seeds", "1", "--workers", "1", *arguments]
+    result = runner.invoke(cli.app, words)
+    assert isinstance(result.exception, SafespotError), result.exception
+    assert isinstance(result.exception, WRONG_INPUT)
+
+
+def test_everything_that_is_wrong_is_named_at_once(tmp_path: Path) -> None:
+    spec = {
+        "episodes": 5, "seeds": 1, "problem": {"name": "nonsense"},
+        "learners": [{"name": "nobody"}, {"name": "spot", "options": {"rhoo": 2.0}}],
+    }  # fmt: skip
+    with pytest.raises(ss.InvalidOption) as wrong:
+        ss.sweep(spec, tmp_path / "s", progress=False)
+    for word in ("'nonsense'", "'nobody'", "'rhoo'"):
+        assert word in str(wrong.value)
+
+
+def test_a_full_disk_behind_a_command_is_told_in_words() -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("there is no /dev/full")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "safespot.cli", "--version"], stdout=full, stderr=subprocess.PIPE, text=True
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.strip() == "safespot: No space left on device."
+
+
+def test_a_disk_error_is_a_failure_and_no_wrong_input(
+    monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    def fails() -> None:
+        raise ss.DiskError("cannot write x: No space left on device.")
+
+    monkeypatch.setattr("safespot.cli.application.app", fails)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 1
+    assert "No space left" in capsys.readouterr().err
+
+
+def test_a_pipe_is_as_wide_as_somebody_says(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    from safespot.report.terminal import print_table
+
+    for columns, width in (("40", 40), ("120", 120), (None, 200), ("x", 200)):
+        if columns is None:
+            monkeypatch.delenv("COLUMNS")
+        else:
+            monkeypatch.setenv("COLUMNS", columns)
+        print_table(["words"], [["word " * 100]])
+        widest = max(len(line) for line in capsys.readouterr().out.splitlines())
+        assert width - 6 <= widest <= width
+
+
+def test_earlier_studies_come_before_the_new_one(tmp_path: Path) -> None:
+    for name in ("bandit", "machine", "bandit"):
+        found = answer(
+            "run", name, "--episodes", "5", "--seeds", "1", "--workers", "1", "--out", str(tmp_path / "s")
+        )  # fmt: skip
+        assert found["studies"][-1]["problem"].startswith(name)

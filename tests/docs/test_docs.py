@@ -89,7 +89,7 @@ def _without_code(text: str) -> str:
 
 @pytest.mark.parametrize("name", ss.learners.names())
 def test_every_option_of_a_learner_is_documented(name: str) -> None:
-    options = ss.learners._find(name).options_type
+    options = ss.learners.find(name).options_type
     said = "\n".join(inspect.getdoc(kind) or "" for kind in options.__mro__ if kind is not object)
     for option in ss.learners.options(name):
         assert re.search(rf"^ +{option}: ", said, re.MULTILINE), option

@@ -512,3 +512,39 @@ def test_the_checker_says_what_is_missing_or_odd() -> None:
     (start,) = ss.check_env(Corridor(), horizon=4, endings=NOTHING, start=1)
     assert "did not start in state 1" in start
     assert ss.check_env(object())
+
+
+class Late(Corridor):
+    """Shows a threshold at the last square only."""
+
+    def step(self, action: int) -> Any:
+        after, reward, ended, truncated, info = super().step(action)
+        if not ended:
+            info.pop("threshold")
+        return after, reward, ended, truncated, info
+
+
+@pytest.mark.parametrize(
+    "thresholds",
+    [None, "threshold", lambda step: step.info.get("threshold")],
+    ids=["default", "key", "function"],
+)
+def test_the_first_step_need_not_show_a_threshold(thresholds: Any) -> None:
+    declared: dict[str, Any] = {
+        "horizon": 3, "thresholds": thresholds, "endings": ss.Ending(reward=0.0, constraints=0.0),
+    }  # fmt: skip
+    box = ss.BlackBox(Late(), **declared)
+    assert box.shows_thresholds
+    played = box.play(walk([1, 1, 1]), np.full(3, 0.5))
+    assert np.isnan(played.thresholds[:, 0]).tolist() == [True, False, True]
+    learner = ss.Spot(**ss.env_interface(Late(), **declared), episodes=5, slack=1.0)
+    ss.learn_env(Late(), learner, **declared)
+    assert learner.episode == 6
+
+
+def test_thresholds_that_never_come_are_refused_by_default() -> None:
+    silent = Corridor(threshold=False)
+    assert not ss.BlackBox(silent, horizon=2).shows_thresholds
+    learner = ss.Spot(**ss.env_interface(silent, horizon=2), episodes=5, slack=1.0)
+    with pytest.raises(ss.InvalidOption, match="shows no thresholds"):
+        ss.learn_env(silent, learner, horizon=2)

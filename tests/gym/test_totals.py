@@ -87,6 +87,7 @@ def test_a_total_is_spread_over_all_steps_also_after_an_early_end() -> None:
         Ward("total", ends=0.5), horizon=H, endings=ss.Ending(reward=0, constraints=0)
     )
     assert box.shows_thresholds
+    assert box.shows_totals
     policy, rng = np.ones((H, 2, 2)) / 2, np.random.default_rng(0)
     lengths = set()
     for k in range(20):
@@ -115,17 +116,6 @@ def test_what_no_total_can_be_is_refused() -> None:
     learner = ss.Uniform(**box.interface, episodes=9, estimator="total", independent_hints=True)
     with pytest.raises(ss.InvalidOption, match="without independent_hints"):
         ss.learn_env(box, learner)
-
-
-def test_a_named_source_may_be_silent_at_first() -> None:
-    class Named(Ward):
-        def step(self, action: int) -> Any:
-            *rest, info = super().step(action)
-            return *rest, {("tolerance" if k == "threshold" else k): v for k, v in info.items()}
-
-    box = ss.BlackBox(Named("last step"), horizon=H, thresholds="tolerance")
-    assert box.shows_thresholds
-    assert not ss.BlackBox(Named("last step"), horizon=H, thresholds="tolerence").shows_thresholds
 
 
 def test_declared_totals_are_checked_and_narrow_the_meter() -> None:

@@ -142,6 +142,11 @@ def test_a_log_is_about_the_practice_unless_the_policy_is_given() -> None:
     assert known.certificate.covers(known.policy)
     with pytest.raises(ss.InvalidOption, match="never takes action 0 in state 0 at step 0"):
         ss.certify_played(log, behaviour=[[0.0, 1.0]])
+    table = columns(episodes_of(problem, SAFE, 1_500))
+    table["reward"][5] = 9.0
+    doubtful = ss.certify_played(ss.read_log(table, **problem.interface)).certificate
+    assert doubtful.verdict == ("unknown",)
+    assert "1 episodes were left out" in str(doubtful)
     sharper = ss.certify_played(log, thresholds=[1.0], constraint_totals=(0, 2)).certificate
     assert np.subtract(*sharper.difference_bounds) > np.subtract(
         *found.certificate.difference_bounds

@@ -100,7 +100,7 @@ def test_where_the_package_cannot_be_written_to_the_cache_of_the_user_serves(
     tmp_path: Path,
 ) -> None:
     package = copy_package(tmp_path)
-    (package / "__pycache__").touch()  # no folder can be made here, not even by root
+    (package / "model" / "__pycache__").touch()  # no folder can be made here, not even by root
     caches = tmp_path / "caches"
     assert run_kernel(tmp_path, XDG_CACHE_HOME=str(caches)) == [[6.0], 0]
     assert run_kernel(tmp_path, XDG_CACHE_HOME=str(caches)) == [[6.0], 1]
@@ -110,7 +110,7 @@ def test_where_the_package_cannot_be_written_to_the_cache_of_the_user_serves(
 @needs_compiler
 def test_where_nothing_can_be_written_to_kernels_are_compiled_every_time(tmp_path: Path) -> None:
     package = copy_package(tmp_path)
-    (package / "__pycache__").touch()
+    (package / "model" / "__pycache__").touch()
     (tmp_path / "file").touch()
     nowhere = str(tmp_path / "file" / "nowhere")
     for _ in range(2):
@@ -175,11 +175,11 @@ def assembly(compiled: Any) -> list[str]:
 
 
 def counting(a: Any, b: Any, c: Any, d: Any, n: int, m: int) -> float:
-    """Five arrays with five ways of counting through them."""
+    """Arrays with seven ways of counting through them."""
     total = 0.0
-    for i in range(n):
-        for j in range(m):
-            total += a[i, j] * b[j, i] + c[2 * i + j] * d[3 * j + i]
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            total += a[i, j] * b[j, i] + c[2 * i + j] * d[3 * j + i] + c[5 * j + i] * d[7 * i + j]
             c[i + j] = total
     return total
 
@@ -195,9 +195,11 @@ def test_only_our_kernels_are_compiled_without_loop_strength_reduction(
 ) -> None:
     def outer(a: Any, b: Any, c: Any, d: Any, n: int, m: int) -> float:
         total = called(n)  # compiled while this one is
-        for i in range(n):
-            for j in range(m):
-                total += a[i, j] * b[j, i] + c[2 * i + j] * d[3 * j + i]
+        for i in range(a.shape[0]):
+            for j in range(a.shape[1]):
+                total += (
+                    a[i, j] * b[j, i] + c[2 * i + j] * d[3 * j + i] + c[5 * j + i] * d[7 * i + j]
+                )
                 c[i + j] = total
         return total
 

@@ -214,8 +214,8 @@ def test_a_model_is_frozen(arguments: Arguments) -> None:
 
 @given(valid(feasible=False))
 def test_the_callers_arrays_are_not_shared(arguments: Arguments) -> None:
-    cmdp, again = ss.CMDP(**arguments), ss.CMDP(**arguments)
-    assert cmdp == again
+    cmdp, same = ss.CMDP(**arguments), ss.CMDP(**arguments)
+    assert cmdp == same
     rows = arguments["transitions"]
     parts = [part for row in (rows if isinstance(rows, list) else [rows]) for part in _parts(row)]
     names = ("rewards", "constraints", "thresholds", "start", "actions")
@@ -227,12 +227,12 @@ def test_the_callers_arrays_are_not_shared(arguments: Arguments) -> None:
                        "start": cmdp.start, "senses": cmdp.senses, "actions": cmdp.actions,
                        "reward_range": cmdp.reward_range,
                        "constraint_ranges": cmdp.constraint_ranges})  # fmt: skip
-    for mine, theirs in zip(_leaves(cmdp.model), _leaves(again.model), strict=True):
+    for mine, theirs in zip(_leaves(cmdp.model), _leaves(same.model), strict=True):
         np.testing.assert_array_equal(mine, theirs)
     np.testing.assert_array_equal(cmdp.rewards, again.rewards)
     policy = random_policy(np.ones((cmdp.H, cmdp.S, cmdp.A)), np.random.default_rng(0))
     if cmdp.actions is None:
-        assert ss.evaluate(cmdp, policy).value == ss.evaluate(again, policy).value
+        assert ss.evaluate(cmdp, policy).value == ss.evaluate(same, policy).value
 
 
 def _parts(matrix: Any) -> list[Any]:

@@ -16,8 +16,10 @@ METHODS = pytest.mark.parametrize("method", ["lp", "columns"])
 
 
 def test_every_file_is_a_problem_with_a_name() -> None:
-    files = Path(ss.problems.__file__ or "").parent.glob("[!_]*.py")
-    made = [file.stem for file in files if "\ndef make(" in file.read_text()]
+    folder = Path(ss.problems.__file__ or "").parent
+    modules = {file.stem: file for file in folder.glob("[!_]*.py")}
+    packages = {file.parent.name: file for file in folder.glob("*/__init__.py")}
+    made = [k for k, file in (modules | packages).items() if "\ndef make(" in file.read_text()]
     assert ss.problems.names() == sorted(name.replace("_", "-") for name in made)
 
 

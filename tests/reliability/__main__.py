@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from safespot.benchmarks.record import write_between
-from tests.reliability import durability, survival
+from tests.reliability import durability, kernel_faults, survival
 from tests.reliability.disks import InPlace, Power, Unnamed, Unsynced
 from tests.reliability.long_runs import long_run
 
@@ -73,6 +73,33 @@ def worlds(share: float) -> Found:
         f"{found['steps']:,} steps: {refused:,} refused, {found['steps'] - refused:,} valid; the learner unchanged by "
         "every refusal",
         found["samples"],
+    )
+
+
+def commands(share: float) -> Found:
+    """Random command lines."""
+    found = program("tests.reliability.command_lines", "--calls", str(int(5_000 * share) + 50))
+    ended = {
+        code: sum(n for name, n in found["fared"].items() if name.endswith(f": {code}"))
+        for code in (0, 1, 2)
+    }
+    return Found(
+        f"{found['calls']:,} commands, no traceback: {ended[0]:,} succeeded, {ended[2]:,} were refused, {ended[1]:,} "
+        "failed in words",
+        found["samples"],
+    )
+
+
+def kernel(share: float) -> Found:
+    """Faults of system calls (strace)."""
+    if why := kernel_faults.available():
+        return Found(f"not done: {why}", [])
+    many, fared, wrong = kernel_faults.inject(min(1_000, int(1_000 * share) + 20))
+    return Found(
+        f"{many:,} faults and kills at {len(kernel_faults.CALLS)} kinds of calls: {fared['refused']:,} typed errors, "
+        f"{fared['went on']:,} without effect, {fared['killed']:,} kills; no acknowledged episode lost, every state "
+        "identical",
+        wrong,
     )
 
 
@@ -151,6 +178,8 @@ def cost(share: float) -> Found:
 ORDEALS: dict[str, Callable[[float], Found]] = {
     "files": files_,
     "worlds": worlds,
+    "commands": commands,
+    "kernel": kernel,
     "kills": kills,
     "random-kills": random_kills,
     "power": power,

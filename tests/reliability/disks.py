@@ -110,9 +110,9 @@ class Power(files.Disk):
         """The name that goes into the log."""
         return path
 
-    def write(self, path: Path, data: bytes) -> None:
+    def write(self, path: Path, data: bytes, mode: int = 0o666) -> None:
         self.log.append(("create", self.named(path)))
-        super().write(path, data)
+        super().write(path, data, mode)
 
     def fill(self, file: BinaryIO, data: bytes) -> None:
         place = file.tell()
@@ -190,9 +190,9 @@ class Dying(Power):
     def revive(self) -> None:
         self.left = 10**9
 
-    def write(self, path: Path, data: bytes) -> None:
+    def write(self, path: Path, data: bytes, mode: int = 0o666) -> None:
         self.step()
-        super().write(path, data)
+        super().write(path, data, mode)
 
     def fill(self, file: BinaryIO, data: bytes) -> None:
         self.step()

@@ -297,6 +297,36 @@ def usable_cmdp(cmdp: ss.CMDP) -> None:
     assert cmdp.H * low - 1e-6 * (high - low) <= found.value <= cmdp.H * high + 1e-6 * (high - low)
 
 
+def certificate_target(folder: Path) -> Target:
+    problem = ss.problems.make("machine")
+    made = ss.certify_by_trial(problem, ss.solve(problem.cmdp).policy, 50)
+    path = folder / "valid"
+    made.save(path)
+
+    def right(found: ss.Certificate, data: bytes) -> None:
+        parts = unpack(data)
+        assert parts is not None
+        assert found.as_dict() == {
+            k: v for k, v in parts[1]["about"].items() if k in found.as_dict()
+        }
+        assert 0.0 < found.confidence < 1.0
+        assert str(found)
+        if found.doubts:
+            assert set(found.verdict) == {"unknown"}
+
+    return Target(
+        "certificate", path.read_bytes(), ss.Certificate.load, lambda found: found.as_dict() == made.as_dict(), right,
+        mend_arrays, retell_certificate
+    )  # fmt: skip
+
+
+def retell_certificate(data: bytes, rng: Random) -> bytes:
+    parts = unpack(data)
+    assert parts is not None
+    arrays, header = parts
+    return pack(arrays, {**header, "about": strange(header["about"], rng)})
+
+
 def checkpoint_target(folder: Path) -> Target:
     run = tiny()[0]
     store = ss.Store.create(folder / "store")
@@ -494,6 +524,7 @@ def targets(folder: Path) -> list[Target]:
         learner_target(folder, "opt-cmdp", "default"),
         cmdp_target(folder, sparse=False),
         cmdp_target(folder, sparse=True),
+        certificate_target(folder),
         checkpoint_target(folder),
         journal_target(folder),
         spec_target(),

@@ -49,6 +49,13 @@ def test_strange_worlds_leave_the_learner_as_it_was() -> None:
         assert found["fared"][f"{what}: accepted"] > 0
 
 
+def test_no_command_line_ends_in_a_traceback() -> None:
+    found = run("tests.reliability.command_lines", "--calls", "150")
+    assert found["samples"] == []
+    ended = {name.split(": ")[1] for name in found["fared"]}
+    assert {"0", "2"} <= ended <= {"0", "1", "2"}
+
+
 LIMITED = """
 import resource, sys, safespot as ss
 from pathlib import Path

@@ -215,6 +215,7 @@ class Fixed(findings.Study):
         ((-1.0, -1.0, 0.5), "Optimistic broke the limit by 0.50 an episode."),
         ((-1.0, 0.2, 0.5), "ξ = 0.5 and optimistic did not: optimistic broke the limit the most, by 0.50"),
         ((1.0, 0.2, 0.5), "The best in reward, "),
+        ((1.0, 0.2, 0.5), "None kept the limit on average over the last quarter of the episodes: pessimistic broke"),
     ],
 )  # fmt: skip
 def test_the_verdict(study: findings.Study, outcome: tuple[float, ...], said: str) -> None:
@@ -223,7 +224,11 @@ def test_the_verdict(study: findings.Study, outcome: tuple[float, ...], said: st
     object.__setattr__(fixed, "outcome", dict(zip(names, outcome, strict=True)))
     text = " ".join(words.verdict(fixed))
     assert said in text
-    assert ("kept the limit" in text) == (min(outcome) < 0.0)
+    assert ("None kept the limit" in text) == (min(outcome) > 0.0)
+    assert "kept the limit" in text
+    assert ("did not" in text) == (
+        sum(x > 0.0 for x in outcome) == 2
+    )  # whoever did stands before it
     assert (" broke " in text) == (max(outcome) > 0.0)
 
 
@@ -682,3 +687,12 @@ def test_one_study_at_a_time(browser: Any, several_path: Path) -> None:
         assert len(tab.marks(chart)) > 2, chart
     assert tab.wrong == []
     tab.context.close()
+
+
+def test_nothing_in_the_data_can_end_the_script_or_begin_a_comment() -> None:
+    from safespot.report.page import _json
+
+    data = {"a": "</script><!--<script>", "b": ["<", "\u2028"]}
+    text = _json(data)
+    assert "<" not in text
+    assert json.loads(text) == data

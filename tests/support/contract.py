@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import safespot as ss
+from safespot.arrays import EPISODE
 from tests.support.episodes import full_mask, random_episode, random_mask
 
 S, A, H, M = 4, 3, 3, 2
@@ -220,6 +221,11 @@ def forbidden(subject: Subject, e: ss.Episode) -> ss.Episode:
     return changed(e, states=put(e.states, h, s), actions=put(e.actions, h, a))
 
 
+def arrays(e: ss.Episode) -> list[Any]:
+    """The arrays of an episode, in order."""
+    return [getattr(e, name) for name in EPISODE]
+
+
 # What is wrong -> the episode, made from a valid one.
 INVALID: dict[str, Callable[[Subject, ss.Episode], Any]] = {
     "state out of range": lambda _, e: changed(e, states=put(e.states, 1, S)),
@@ -242,8 +248,8 @@ INVALID: dict[str, Callable[[Subject, ss.Episode], Any]] = {
     "threshold half missing": lambda _, e: changed(
         e, thresholds=put(put(e.thresholds, 1, 2.0), (1, 0), np.nan)
     ),
-    "too short": lambda _, e: ss.Episode(*(a[:-1] for a in vars(e).values())),
-    "too long": lambda _, e: ss.Episode(*(np.concatenate([a, a[-1:]]) for a in vars(e).values())),
+    "too short": lambda _, e: ss.Episode(*(a[:-1] for a in arrays(e))),
+    "too long": lambda _, e: ss.Episode(*(np.concatenate([a, a[-1:]]) for a in arrays(e))),
     "a state missing": lambda _, e: changed(e, states=e.states[:-1]),
     "one constraint": lambda _, e: changed(
         e, constraints=e.constraints[:, :1], thresholds=e.thresholds[:, :1]

@@ -93,7 +93,7 @@ def abouts(store: Path) -> dict[str, Any]:
     found = {}
     for path in sorted((store / "runs").glob("*.json")):
         about = json.loads(path.read_text())
-        for name in ("seconds", "provenance"):
+        for name in ("seconds", "provenance", "blake2b"):
             assert name in about
             del about[name]
         found[path.name] = about

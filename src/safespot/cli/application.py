@@ -61,15 +61,33 @@ Scheduler = Annotated[
 def main() -> None:
     """The command: `app`, with errors on one screen and no traceback unless asked for."""
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # here, where it can still be said that it failed
     except SafespotError as problem:
         if debugging():
             raise
         print(f"safespot: {problem}", file=sys.stderr)
         sys.exit(2 if isinstance(problem, WRONG_INPUT) else 1)
     except BrokenPipeError:  # whoever reads has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _close_output()
         sys.exit(0)
+    except (
+        OSError,
+        MemoryError,
+    ) as problem:  # a full disk behind standard output, a problem too large
+        if debugging():
+            raise
+        _close_output()
+        why = "out of memory" if isinstance(problem, MemoryError) else problem.strerror or problem
+        print(f"safespot: {why}.", file=sys.stderr)
+        sys.exit(1)
+
+
+def _close_output() -> None:
+    """Nothing more is written to standard output, nor complained of at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def debugging() -> bool:

@@ -43,20 +43,22 @@ def parse_options(options: Sequence[str] | None) -> dict[str, Any]:
             raise InvalidOption(f"{text!r} is not an option; expected NAME=VALUE.")
         try:
             parsed[name.strip()] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
+        except ValueError:  # not TOML, or a number of thousands of digits
             parsed[name.strip()] = value
+        except RecursionError:
+            raise InvalidOption(f"the value of {name.strip()!r} nests too deep.") from None
     return parsed
 
 
 def read_target(target: str, options: dict[str, Any]) -> CMDP:
     """The model of a ready problem, of a file, or of a log."""
     from .. import problems
-    from ..data.logs import WAYS
     from ..data.model_files import ENDINGS, read_cmdp, read_model
+    from ..storage.tables import FORMATS
 
     if target in problems.names():
         return problems.make(target, **options).cmdp
-    if Path(target).suffix in WAYS:
+    if Path(target).suffix in FORMATS:
         log, model = read_model(target, **options)
         print(log, model, sep="\n", file=sys.stderr)
         return model.cmdp

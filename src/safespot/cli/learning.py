@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -119,7 +120,6 @@ def run(
         Path(f"safespot-{Path(problem).stem}") if out is None else out,
         as_json,
         workers=workers,
-        page=True,
     )
 
 
@@ -139,6 +139,8 @@ def sweep(
 ) -> None:
     """Do the runs of a TOML file that are not in the store yet.
 
+    Ends with a table and a report (STORE/report.html).
+
     \b
     Examples:
       safespot sweep examples/sweeps/tradeoff.toml --out tradeoff
@@ -147,16 +149,13 @@ def sweep(
     run_sweep(file, out, as_json, engine=engine.value, workers=workers, scheduler=scheduler)
 
 
-def run_sweep(
-    spec: dict[str, Any] | Path, out: Path, as_json: bool, *, page: bool = False, **where: Any
-) -> None:
-    """Do what is not done yet, and say what came out."""
+def run_sweep(spec: dict[str, Any] | Path, out: Path, as_json: bool, **where: Any) -> None:
+    """Do what is not done yet, write the report, and say what came out."""
     from ..experiments import sweep as do_sweep
 
     with keeping_what_is_done(out):
         swept = do_sweep(spec, out, **where)
-    written = write_page(swept) if page else None
-    show(swept, written, as_json)
+    show(swept, write_page(swept), as_json)
     if swept.failed:
         raise typer.Exit(1)
 
@@ -171,6 +170,7 @@ def keeping_what_is_done(out: Path) -> Iterator[None]:
             f"\nsafespot: stopped. What is finished is in {out}; the same command resumes.",
             file=sys.stderr,
         )
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is ending already
         raise typer.Exit(STOPPED) from None
 
 
@@ -185,7 +185,10 @@ def show(swept: Swept, page: Path | None, as_json: bool) -> None:
     """What a sweep found, for people or as JSON."""
     from ..report import findings, terminal
 
-    studies = findings.read(swept.store) if swept.finished else []
+    mine = set(swept.finished)
+    studies = findings.read(swept.store) if mine else []
+    # What this sweep is about comes last, where people look first.
+    studies.sort(key=lambda study: any(mine & set(line.group.runs) for line in study.lines))
     if as_json:
         print_json(
             {

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import InvalidFile, SafespotError
+from ..errors import SafespotError
 from .application import AsJson, Options, app
 from .given import parse_options, read_target
 from .output import print_json
@@ -102,15 +103,15 @@ def solve(
     """
     import numpy as np
 
+    from ..files import as_path, replace
     from ..model.oracle import solve as solve_cmdp
 
     cmdp = read_target(target, parse_options(option))
     solution = solve_cmdp(cmdp)
     if policy is not None:
-        try:
-            np.save(policy, solution.policy)
-        except OSError as problem:
-            raise InvalidFile(f"cannot write {policy}: {problem.strerror}.") from None
+        content = io.BytesIO()
+        np.save(content, solution.policy)
+        replace(as_path(policy), content.getvalue())
     about: dict[str, Any] = {
         "optimum": solution.value,
         "gap": solution.gap,

@@ -24,7 +24,20 @@ from .logs import SHOWN, Log
 
 @dataclass(frozen=True, eq=False)
 class EmpiricalModel:
-    """The CMDP that a log shows; `str` names what it does not show. K is H, or 1 where steps are pooled."""
+    """The CMDP that a log shows; `str` names what it does not show. K is H, or 1 where steps are pooled.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem, noise = ss.problems.make("machine"), ss.streams(seed=0)
+        >>> gentle = [[1, 0], [1, 0]]
+        >>> ss.write_log("past.csv", [ss.play(problem, gentle, noise, t) for t in range(1, 21)])
+        >>> print(ss.empirical_model(ss.read_log("past.csv", **problem.interface)))
+        <CMDP S=2 A=2 H=2 m=1, sparse transitions> from 40 steps.
+        2 actions were never tried and are inadmissible: step 0, state 0, action 1; step 1, state 0, action
+        1
+        2 states were never acted in and count as the worst: step 0, state 1; step 1, state 1
+
+    """
 
     cmdp: CMDP
     visits: Int  # [K, S, A]
@@ -55,6 +68,15 @@ def empirical_model(
         stationary: pool the steps, where nothing but the policy depends on them: every pair is then seen more often.
         thresholds: known ones, ``[m]`` or ``[m,H]``; None takes the mean of the threshold samples. A step
             without any sample takes the mean of all.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem, noise = ss.problems.make("machine"), ss.streams(seed=0)
+        >>> coin = [[0.5, 0.5], [0.5, 0.5]]
+        >>> ss.write_log("past.csv", [ss.play(problem, coin, noise, t) for t in range(1, 501)])
+        >>> model = ss.empirical_model(ss.read_log("past.csv", **problem.interface))
+        >>> print(round(ss.solve(model.cmdp).value, 2), round(ss.solve(problem.cmdp).value, 2))
+        11.21 11.0
 
     """
     if not log.episodes:

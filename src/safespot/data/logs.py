@@ -8,6 +8,7 @@ An episode is taken whole or not at all: one wrong value rejects all of it, sinc
 from __future__ import annotations
 
 import math
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,19 +18,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .. import files
 from ..arrays import Bool, Episode, Float, Int
-from ..errors import InvalidFile, InvalidOption
+from ..errors import InvalidFile, InvalidOption, SafespotError
 from ..evidence.interface import Interface, make_interface
 from ..learners.learner import Learner
 from ..model.outcome_tables import Ending, absorbing_states, mask_with_endings
+from ..storage import tables
 from ..storage.durable import DurableLearner
 from ..storage.episode_table import Columns, check_ending, step_columns, write_rows
 from ..units import ROUNDING, Affine
 
-WAYS = {  # how DuckDB reads a file, by its ending
-    ".csv": "read_csv(?, all_varchar = true, header = true, nullstr = ['', 'NULL', 'NaN', 'nan', 'NA'])",
-    ".parquet": "read_parquet(?)",
-}
 INDICES = ("step", "state", "action", "next_state")
 ENTRIES = 10**8  # of [H,S,A], at most, where the sizes are guessed from the data
 SHOWN = 5  # examples in a report
@@ -50,7 +49,22 @@ class Rejection(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Log:
-    """Episodes as they were logged; `str` tells what was left out and why."""
+    """Episodes as they were logged; `str` tells what was left out and why.
+
+    Examples:
+        >>> import safespot as ss
+        >>> past = {
+        ...     "episode": [1, 1, 2], "step": [0, 1, 0], "state": [0, 0, 0], "action": [1, 0, 1],
+        ...     "reward": [0.2, 0.9, 0.4], "constraint_0": [1.0, 0.5, 0.3], "threshold_0": [0.4, 0.6, 0.5],
+        ...     "next_state": [0, 1, 1],
+        ... }
+        >>> print(ss.read_log(past))
+        the log: 1 of 2 episodes can be used.
+        1 rejected: next_state ends an episode before its 2 steps, and no ending is declared for it
+          episode 2, step 0: next_state 1 ends an episode before its 2 steps, and no ending is declared for
+          it
+
+    """
 
     source: str
     interface: dict[str, Any]  # the arguments of a learner that can observe the episodes
@@ -101,6 +115,14 @@ def read_log(
         endings: what the steps after an early end pay and count (deviation D7): one `Ending` for all, or one for each
             state in which an episode can end. Their absorbing states are the last of the S. Without it an
             episode of fewer than H steps is rejected.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem, noise = ss.problems.make("machine"), ss.streams(seed=0)
+        >>> gentle = [[1, 0], [1, 0]]
+        >>> ss.write_log("past.csv", [ss.play(problem, gentle, noise, t) for t in range(1, 21)])
+        >>> print(ss.read_log("past.csv", **problem.interface))
+        past.csv: 20 of 20 episodes can be used.
 
     """
     name = str(source) if isinstance(source, str | Path) else "the log"
@@ -154,18 +176,53 @@ def warm_start(
     """Let a learner observe the past: every episode of a log that it can; the log tells what was left out and why.
 
     Each counts as an episode that the learner has played, and so as one of its T. What it estimates does not depend on
-    who chose the actions, as long as they were chosen by what the states show.
+    who chose the actions, as long as they were chosen by what the states show. Episodes that are left out are warned
+    of, and from then on no certificate of this learner says "safe": those that are left need not be like them.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem, noise = ss.problems.make("machine"), ss.streams(seed=0)
+        >>> gentle = [[1, 0], [1, 0]]
+        >>> ss.write_log("past.csv", [ss.play(problem, gentle, noise, t) for t in range(1, 21)])
+        >>> learner = ss.Spot(**problem.interface, episodes=1000, slack=1.0)
+        >>> print(ss.warm_start(learner, "past.csv"))
+        past.csv: 20 of 20 episodes can be used.
+        >>> learner.episode
+        21
+
     """
     f = learner.interface
     log = read_log(source, **f.arguments, action_mask=f.mask, endings=endings)
+    if left_out := len(log.rejected):
+        reasons = "; ".join(f"{count:,} because {why}" for why, count in log.reasons.items())
+        warnings.warn(
+            f"{left_out:,} of {left_out + len(log.episodes):,} episodes were left out ({reasons}). What is left need "
+            "not be like them, so nothing can be certified from this learner's data any more.",
+            stacklevel=2,
+        )
+        if isinstance(learner, DurableLearner):
+            learner.note_rejected(left_out)
+        else:
+            f.doubts.rejected += left_out
     for episode in log.episodes:
         learner.observe(episode)
     return log
 
 
 def write_log(path: str | Path, episodes: Iterable[Episode]) -> None:
-    """Write episodes as a log that `read_log` reads, numbered from 0; whole or not at all."""
-    write_rows(Path(path), [columns(episodes)])
+    """Write episodes as a log that `read_log` reads, numbered from 0; whole or not at all.
+
+    Examples:
+        >>> import safespot as ss
+        >>> from pathlib import Path
+        >>> problem, noise = ss.problems.make("bandit"), ss.streams(seed=0)
+        >>> ss.write_log("past.csv", [ss.play(problem, [[0, 1]], noise, episode=1)])
+        >>> print(Path("past.csv").read_text())
+        episode,step,state,action,reward,constraint_0,threshold_0,next_state
+        0,0,0,1,1.0,1.0,1.0,0
+
+    """
+    write_rows(files.as_path(path), [columns(episodes)])
 
 
 def columns(episodes: Iterable[Episode]) -> Columns:
@@ -195,24 +252,27 @@ def _table(source: Any, name: str) -> Columns:
     """The columns of a log as float64 (the episodes' numbers as int64): NaN is missing, infinity not a number."""
     import duckdb
 
-    with duckdb.connect() as database:
+    with tables.connect() as database:
         try:
-            relation, given = "log", []
+            relation = "log"
             if isinstance(source, str | Path):
-                relation, given = _way(Path(source)), [str(source)]
-                if not Path(source).is_file():
-                    raise InvalidFile(f"file not found: {source}.")
+                relation = _relation(files.as_path(source))
             elif isinstance(source, Mapping):
-                database.register("log", {k: np.asarray(v) for k, v in source.items()})
+                database.register("log", {str(k): np.asarray(v) for k, v in source.items()})
             else:
                 database.register("log", source)
-            described = database.execute(f"describe select * from {relation}", given).fetchall()
+            described = database.execute(f"describe select * from {relation}").fetchall()
             named = _named([str(row[0]) for row in described], name)
+            if isinstance(source, str | Path) and Path(source).suffix == ".parquet":
+                tables.check_rows(database, [Path(source)], len(named))
             chosen = ", ".join(f"{_cast(column)} as {column}" for column in named)
-            found = database.execute(f"select {chosen} from {relation}", given).fetchnumpy()
-        except (duckdb.Error, ValueError) as problem:  # ragged arrays are a ValueError
-            if isinstance(problem, InvalidFile):
-                raise
+            found = database.execute(f"select {chosen} from {relation}").fetchnumpy()
+        except SafespotError:
+            raise
+        except OSError as problem:
+            raise files.failure(f"cannot read {name}", problem) from None
+        # Ragged arrays are a ValueError, and what is no table at all whatever DuckDB makes of it.
+        except (duckdb.Error, ValueError, TypeError, RuntimeError) as problem:
             raise InvalidFile(f"cannot read {name}: {str(problem).splitlines()[0]}") from None
     unnumbered = np.ma.getmaskarray(found["episode"])
     if unnumbered.size == 0:
@@ -223,9 +283,11 @@ def _table(source: Any, name: str) -> Columns:
     return {column: np.asarray(found[column]) for column in named}
 
 
-def _way(path: Path) -> str:
+def _relation(path: Path) -> str:
     check_ending(path)
-    return WAYS[path.suffix]
+    if not path.is_file():
+        raise InvalidFile(f"there is no file {path}.")
+    return tables.csv(path) if path.suffix == ".csv" else tables.parquet([path])
 
 
 def _named(there: list[str], name: str) -> list[str]:

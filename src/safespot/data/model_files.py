@@ -23,30 +23,31 @@ import safetensors
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from ..errors import InvalidFile, InvalidOption, unknown
+from ..errors import InvalidFile, InvalidOption, SafespotError, unknown
+from ..files import as_path, check_memory
 from ..model.cmdp import CMDP
 from ..model.outcome_tables import Ending
+from ..storage.tables import FORMATS
 from .empirical import EmpiricalModel, empirical_model
-from .logs import WAYS, Log, read_log
+from .logs import Log, read_log
 
 NEEDED = ("transitions", "rewards", "constraints", "thresholds")
 TEXTS = ("senses",)
 COUNTS = ("horizon",)
-STEPS = 10**6  # of an episode, at most: one wild number in a file must not ask for all memory
 # What reading a file of another kind can raise; a RecursionError is a RuntimeError.
 UNREADABLE = (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
-def read_cmdp(path: str | Path, **options: Any) -> CMDP:
+def read_cmdp(path: str | Path, /, **options: Any) -> CMDP:
     """The CMDP in a file, by the ending of its name; a log has the options of `read_model`."""
-    path = Path(path)
+    path = as_path(path)
     if path.suffix not in ENDINGS:
         raise InvalidFile(
             f"{path} has an unknown ending; expected a name that ends in {', '.join(ENDINGS)}."
         )
     if not path.is_file():
         raise InvalidFile(f"file not found: {path}.")
-    if path.suffix in WAYS:
+    if path.suffix in FORMATS:
         return read_model(path, **options)[1].cmdp
     if options:
         raise InvalidOption(
@@ -56,12 +57,14 @@ def read_cmdp(path: str | Path, **options: Any) -> CMDP:
         return CMDP.load(path)
     try:
         content = READERS[path.suffix](path)
+    except SafespotError:
+        raise
     except (*UNREADABLE, safetensors.SafetensorError) as problem:
         raise InvalidFile(f"cannot read {path}: {problem}.") from None
     return CMDP(**_arguments(content, path))
 
 
-def read_model(path: str | Path, **options: Any) -> tuple[Log, EmpiricalModel]:
+def read_model(path: str | Path, /, **options: Any) -> tuple[Log, EmpiricalModel]:
     """A log and its empirical model; the options are those of `read_log` and `empirical_model`.
 
     Options may come from TOML: an ending is then a table of its reward and its constraints, and several are a
@@ -104,10 +107,13 @@ def _is_ours(path: Path) -> bool:
 def _npz(path: Path) -> Mapping[str, Any]:
     # In memory, where asking for more than there is gives what there is: on disk it would make room first.
     with zipfile.ZipFile(io.BytesIO(path.read_bytes())) as archive:
-        for entry in archive.infolist():
+        entries = archive.infolist()
+        for entry in entries:
             if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise ValueError("a compression that NumPy does not use")
-        return {name.removesuffix(".npy"): _npy(archive.read(name)) for name in archive.namelist()}
+        # No entry gives more than it says, whatever it is compressed from.
+        check_memory(path, sum(entry.file_size for entry in entries))
+        return {entry.filename.removesuffix(".npy"): _npy(archive.read(entry)) for entry in entries}
 
 
 def _npy(data: bytes) -> NDArray:
@@ -138,7 +144,7 @@ def _toml(path: Path) -> Mapping[str, Any]:
 
 
 READERS = {".npz": _npz, ".safetensors": _safetensors, ".toml": _toml}  # by the ending
-ENDINGS = (*READERS, *WAYS)
+ENDINGS = (*READERS, *FORMATS)
 
 
 def _arguments(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
@@ -159,6 +165,18 @@ def _arguments(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
                 raise InvalidFile(f"{path}: {name} has {value.size} numbers; expected one.")
             arguments[name] = value.item()
     horizon = arguments.get("horizon", 1)
-    if isinstance(horizon, int) and horizon > STEPS:
-        raise InvalidFile(f"{path}: horizon is {horizon}; expected at most {STEPS:,} steps.")
+    if isinstance(horizon, int):
+        constraints = (
+            np.shape(content["thresholds"])[:1] if _rectangular(content["thresholds"]) else ()
+        )
+        check_memory(
+            path, 8 * 2 * max([1, *constraints]) * horizon
+        )  # thresholds, spread over the steps
     return arguments
+
+
+def _rectangular(value: Any) -> bool:
+    try:
+        return np.asarray(value).ndim > 0
+    except ValueError:
+        return False

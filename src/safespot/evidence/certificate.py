@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Bool, Float, Policy, frozen
+from ..arrays import Bool, Float, as_count, frozen
 from ..errors import InvalidFile
 from ..files import checksum, read_arrays, write_arrays
 
@@ -24,7 +25,19 @@ class Certificate:
 
     Verdicts derive from `difference_bounds` and are right, all at once, with probability `confidence`. So do all other
     bounds hold. Both ends of the differences together may have less, `difference_confidence`: a verdict needs one of
-    them. A lower bound is never above its upper one.
+    them. A lower bound is never above its upper one. That is so under the assumptions: where the data themselves put
+    one in doubt, `doubts` says so, and every verdict is "unknown".
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("machine")
+        >>> certificate = ss.certify_by_trial(problem, policy=[[1, 0], [1, 0]], episodes=1000)
+        >>> certificate.verdict
+        ('safe',)
+        >>> lower, upper = certificate.threshold_bounds
+        >>> print(lower.round(2), upper.round(2))
+        [0.67] [1.26]
+
     """
 
     difference_bounds: tuple[
@@ -43,6 +56,7 @@ class Certificate:
     subject: str  # what it is about: a "policy"; a "mixture" of policies, drawn anew for every episode; a "practice"
     policy_digest: str  # of that policy; of all of a mixture
     data_digest: str  # of what was seen
+    doubts: tuple[str, ...] = ()  # sentences: what was seen that contradicts an assumption
 
     def __post_init__(self) -> None:
         if self.subject not in SUBJECTS:
@@ -55,12 +69,12 @@ class Certificate:
     @property
     def safe(self) -> Bool:
         """``[m]``: whether the limit is kept, beyond the doubt that `confidence` leaves."""
-        return self.shortfall <= 0.0
+        return (self.shortfall <= 0.0) & (not self.doubts)
 
     @property
     def verdict(self) -> tuple[str, ...]:
         """``[m]``: "safe", "unsafe" or "unknown"."""
-        broken = self.difference_bounds[1] < 0.0
+        broken = (self.difference_bounds[1] < 0.0) & (not self.doubts)
         return tuple(
             "safe" if good else "unsafe" if bad else "unknown"
             for good, bad in zip(self.safe, broken, strict=True)
@@ -73,9 +87,7 @@ class Certificate:
 
     def covers(self, policy: ArrayLike) -> bool:
         """Whether it speaks of this policy ``[H,S,A]``, to the last bit."""
-        return self.subject == "policy" and self.policy_digest == policy_digest(
-            np.asarray(policy, np.float64)
-        )
+        return self.subject == "policy" and self.policy_digest == policy_digest(policy)
 
     def matches(self, learner: Any) -> bool:
         """Whether the learner still stands where it stood when it was certified."""
@@ -91,6 +103,7 @@ class Certificate:
             "reward_bounds": list(self.reward_bounds),
             "senses": list(self.senses),
             "assumptions": list(self.assumptions),
+            "doubts": list(self.doubts),
             "more": [None if math.isinf(n) else int(n) for n in self.more],
             "verdict": list(self.verdict),
         }
@@ -103,23 +116,45 @@ class Certificate:
                 difference_bounds=_pair(plain["difference_bounds"]),
                 value_bounds=_pair(plain["value_bounds"]),
                 threshold_bounds=_pair(plain["threshold_bounds"]),
-                reward_bounds=(float(plain["reward_bounds"][0]), float(plain["reward_bounds"][1])),
-                senses=tuple(plain["senses"]),
-                confidence=float(plain["confidence"]),
-                difference_confidence=float(plain["difference_confidence"]),
-                episodes=int(plain["episodes"]),
-                more=np.array([math.inf if n is None else float(n) for n in plain["more"]]),
-                basis=str(plain["basis"]),
-                assumptions=tuple(plain["assumptions"]),
-                subject=str(plain["subject"]),
-                policy_digest=str(plain["policy_digest"]),
-                data_digest=str(plain["data_digest"]),
+                reward_bounds=_ends(plain["reward_bounds"]),
+                senses=_texts(plain["senses"]),
+                confidence=_real(plain["confidence"]),
+                difference_confidence=_real(plain["difference_confidence"]),
+                episodes=as_count("episodes", plain["episodes"], least=0, error=InvalidFile),
+                more=np.array([math.inf if n is None else _real(n) for n in plain["more"]]),
+                basis=_text(plain["basis"]),
+                assumptions=_texts(plain["assumptions"]),
+                subject=_text(plain["subject"]),
+                policy_digest=_text(plain["policy_digest"]),
+                data_digest=_text(plain["data_digest"]),
+                doubts=_texts(plain["doubts"]),
             )
+            made._check()
             if list(made.verdict) != plain["verdict"]:
                 raise ValueError(f"its bounds say {made.verdict}, its verdict {plain['verdict']}")
-        except (KeyError, TypeError, ValueError, IndexError) as problem:
+        except (KeyError, TypeError, ValueError, IndexError, OverflowError) as problem:
             raise InvalidFile(f"this is not a certificate: {problem!r}.") from None
         return made
+
+    def _check(self) -> None:
+        """Raise a ValueError where no certificate can say this."""
+        m = len(self.senses)
+        if not set(self.senses) <= {"<=", ">="}:
+            raise ValueError(f"senses {self.senses}")
+        if m == 0 or {
+            len(self.more),
+            *map(len, (*self.difference_bounds, *self.value_bounds, *self.threshold_bounds)),
+        } != {m}:
+            raise ValueError(f"not {m} values, thresholds and numbers of episodes")
+        if not 0.0 < self.confidence < 1.0:
+            raise ValueError(f"confidence {self.confidence}")
+        if not 0.0 <= self.difference_confidence <= self.confidence:
+            raise ValueError(f"difference_confidence {self.difference_confidence}")
+        if not (self.more >= 0.0).all():
+            raise ValueError(f"more {self.more.tolist()}")
+        for name in ("policy_digest", "data_digest"):
+            if not re.fullmatch("[0-9a-f]{64}", getattr(self, name)):
+                raise ValueError(f"{name} {getattr(self, name)!r}")
 
     def save(self, path: str | Path) -> None:
         """Write to a file with a checksum."""
@@ -137,6 +172,9 @@ class Certificate:
         lines.append(f"  The reward lies {_interval(*self.reward_bounds)}.")
         lines += ["", self.basis, "", "It assumes that"]
         lines += [f"  - {assumption}" for assumption in self.assumptions]
+        if self.doubts:
+            lines += ["", "The data contradict that, so nothing is proven:"]
+            lines += [f"  - {doubt}" for doubt in self.doubts]
         whose = f"{self.subject.capitalize()} {self.policy_digest[:16]}"
         lines += ["", f"{whose}, data {self.data_digest[:16]}."]
         return "\n".join(lines)
@@ -156,6 +194,8 @@ class Certificate:
         )
         if verdict != "unknown":
             return text
+        if self.doubts:
+            return text + " The data contradict what the bounds assume; see below."
         text += f" It is short by {self.shortfall[i]:.4g} of being proven safe."
         if math.isinf(self.more[i]):
             return text + (
@@ -168,6 +208,8 @@ class Certificate:
 def issue(*, more: Float, **known: Any) -> Certificate:
     """A certificate in which `more` counts only where the verdict is open; there it is at least 1."""
     made = Certificate(more=more, **known)
+    if made.doubts:
+        return replace(made, more=np.full(len(more), np.inf))
     is_open = np.array(made.verdict) == "unknown"
     return replace(made, more=np.where(is_open, np.maximum(more, 1.0), 0.0))
 
@@ -181,9 +223,16 @@ def more_episodes(gap: Float, width: Float, episodes: int) -> Float:
     return more
 
 
-def policy_digest(policy: Policy) -> str:
-    """Names a policy: another one has another digest."""
-    return checksum({"policy": policy}, {})
+def policy_digest(policy: ArrayLike) -> str:
+    """Names a policy ``[H,S,A]``: another one has another digest.
+
+    Examples:
+        >>> import safespot as ss
+        >>> ss.policy_digest([[[1.0, 0.0]]])[:16]
+        '891f9768fbcea5b5'
+
+    """
+    return checksum({"policy": np.asarray(policy, np.float64)}, {})
 
 
 def data_digest(learner: Any) -> str:
@@ -194,10 +243,35 @@ def data_digest(learner: Any) -> str:
 
 
 def _pair(value: Any) -> tuple[Float, Float]:
-    low, high = (np.array(end, np.float64) for end in value)
-    if low.ndim != 1 or low.shape != high.shape or not (low <= high).all():
+    low, high = (np.array([_real(x) for x in end]) for end in value)
+    if low.shape != high.shape or not (low <= high).all():
         raise ValueError(f"bounds {value!r}")
     return low, high
+
+
+def _ends(value: Any) -> tuple[float, float]:
+    low, high = (_real(end) for end in value)
+    if low > high:
+        raise ValueError(f"bounds {value!r}")
+    return low, high
+
+
+def _real(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ValueError(f"{value!r} where a number should be")
+    return float(value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} where a text should be")
+    return value
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r} where a list of texts should be")
+    return tuple(_text(each) for each in value)
 
 
 def _interval(low: float, high: float) -> str:

@@ -7,7 +7,7 @@ everything is turned into inside units (sense ``>=``, [0,1]) here, and back agai
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,35 @@ from ..errors import InvalidEpisode, InvalidOption
 from ..units import ROUNDING, Units, units_of_interface
 
 
+@dataclass
+class Doubts:
+    """What was seen of the data that certificates assume not to happen, counted where it happens."""
+
+    clipped: int = 0  # signals that were cut off to their declared range
+    rejected: int = 0  # episodes that were there and were left out
+
+    def become(self, other: Doubts) -> None:
+        """The same as another's."""
+        self.clipped, self.rejected = other.clipped, other.rejected
+
+    def sentences(self) -> tuple[str, ...]:
+        """Why nothing can be proven from these data; nothing: an empty tuple."""
+        found = []
+        if self.clipped:
+            found.append(
+                f"{self.clipped:,} signals lay outside their declared range and were cut off to it, so that their true "
+                "mean is not the one that was seen"
+            )
+        if self.rejected:
+            found.append(
+                f"{self.rejected:,} episodes were left out, and those that are left need not be like them"
+            )
+        return tuple(found)
+
+
 @dataclass(frozen=True, eq=False)
 class Interface:
-    """Sizes, start, admissible actions, senses and ranges."""
+    """Sizes, start, admissible actions, senses and ranges; and what is in doubt of the data that came through it."""
 
     S: int
     A: int
@@ -29,6 +55,7 @@ class Interface:
     start: int | None  # None: a distribution that is learned (D5)
     mask: Bool  # [H, S, A]
     units: Units
+    doubts: Doubts = field(default_factory=Doubts)
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -39,7 +66,13 @@ class Interface:
         }  # fmt: skip
 
     def inside(self, episode: Episode) -> InsideEpisode:
-        """Check an episode and bring it inside; raises `InvalidEpisode` and changes nothing."""
+        """Check an episode that is to be counted, and bring it inside; raises `InvalidEpisode` and changes nothing."""
+        checked = self.check(episode)
+        self.doubts.clipped += episode.clipped
+        return checked
+
+    def check(self, episode: Episode) -> InsideEpisode:
+        """The same for an episode that may still be counted or not."""
         if not isinstance(episode, Episode):
             raise InvalidEpisode(f"observe takes an Episode, got {type(episode).__name__}.")
         H, m = episode.constraints.shape

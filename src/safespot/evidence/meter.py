@@ -42,6 +42,16 @@ class SafetyMeter:
             if that is a smaller range than that of H steps. Bounds narrow with it.
         threshold_totals: the same of an episode's threshold samples.
 
+    Examples:
+        >>> import safespot as ss
+        >>> problem, noise = ss.problems.make("machine"), ss.streams(seed=0)
+        >>> meter = ss.SafetyMeter(problem.interface)
+        >>> for t in range(1, 501):
+        ...     meter.observe(ss.play(problem, [[0, 1], [0, 1]], noise, t))
+        >>> lower, upper = meter.mean_bounds  # strain above its budget, an episode; in truth 4
+        >>> print(meter.episodes, lower.round(1), upper.round(1))
+        500 [3.5] [4.4]
+
     """
 
     def __init__(
@@ -164,6 +174,16 @@ class Evidence:
     """What a meter showed along the way, in the user's units; one row for each time that it was read.
 
     All bounds hold at once, over all times, constraints and sides, with probability 1 - delta.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("machine")
+        >>> learner = ss.Uniform(**problem.interface, episodes=500)
+        >>> run = ss.learn(problem, learner, record=250)
+        >>> lower, upper = run.evidence.mean_bounds
+        >>> print(run.evidence.episodes, lower[:, 0].round(1), upper[:, 0].round(1))
+        [  1 250 500] [-8.   0.5  0.8] [8.  1.9 1.7]
+
     """
 
     delta: float
@@ -220,8 +240,9 @@ def as_known(interface: Mapping[str, Any]) -> Interface:
 
 def as_delta(delta: float) -> float:
     """`delta` as a probability."""
-    if isinstance(delta, bool) or not isinstance(delta, (int, float)) or not 0.0 < delta < 1.0:
-        raise InvalidOption(f"delta must be a number in (0, 1), got {delta!r}.")
+    # Below that, 1 - delta cannot be told from 1.
+    if isinstance(delta, bool) or not isinstance(delta, (int, float)) or not 1e-15 <= delta < 1.0:
+        raise InvalidOption(f"delta must be a number from 1e-15 to 1, 1 excluded, got {delta!r}.")
     return float(delta)
 
 

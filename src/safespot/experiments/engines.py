@@ -24,7 +24,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from ..errors import InvalidOption, MissingPackage
+from ..errors import InvalidOption, MissingPackage, SafespotError
 from .spec import RunSpec
 from .store import FinishedRun
 from .worker import Failure, work
@@ -233,16 +233,18 @@ class DaskEngine:
     def slots(self) -> int:
         """As many as there are threads. Workers may come and go, but to ask takes a while."""
         if time.monotonic() - self.asked > 1.0:
-            self.threads = max(1, sum(self.client.nthreads().values()))
+            with _scheduler_answers():
+                self.threads = max(1, sum(self.client.nthreads().values()))
             self.asked = time.monotonic()
         return self.threads
 
     def submit(self, batch: Batch) -> None:
         """Have some worker do it."""
         key = f"{self.topic}-{next(self.numbers)}"
-        future = self.client.submit(
-            _dask_work, batch.runs, self.store, self.topic, key=key, pure=False, retries=0
-        )
+        with _scheduler_answers():
+            future = self.client.submit(
+                _dask_work, batch.runs, self.store, self.topic, key=key, pure=False, retries=0
+            )
         self.futures[batch] = future
         future.add_done_callback(lambda done: self._ended(batch, done))
 
@@ -259,11 +261,26 @@ class DaskEngine:
 
     def close(self) -> None:
         """Workers notice soon that nobody wants their work."""
-        for future in list(self.futures.values()):
-            future.cancel()
-        self.client.close()
+        with contextlib.suppress(
+            OSError, TimeoutError
+        ):  # where the scheduler is gone, there is nobody to tell
+            for future in list(self.futures.values()):
+                future.cancel()
+            self.client.close()
         if self.cluster is not None:
             self.cluster.close()
+
+
+@contextlib.contextmanager
+def _scheduler_answers() -> Iterator[None]:
+    """Whatever Dask raises when its scheduler is gone is an OSError (its `CommClosedError` is one) or a timeout."""
+    try:
+        yield
+    except (OSError, TimeoutError) as problem:
+        raise SafespotError(
+            f"the Dask scheduler does not answer any more ({problem}). What is finished stays; start the scheduler and "
+            "the same sweep again: it goes on."
+        ) from None
 
 
 def _dask_work(runs: Sequence[RunSpec], store: Path, topic: str) -> list[FinishedRun | Failure]:

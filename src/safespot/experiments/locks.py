@@ -7,9 +7,10 @@ share a store at the same time.
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 from pathlib import Path
+
+from ..files import failure
+from ..syscalls import Lock, take_lock
 
 
 class Claims:
@@ -17,31 +18,29 @@ class Claims:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.held: dict[str, int] = {}
+        self.held: dict[str, Lock] = {}
 
     def take(self, run: str) -> bool:
         """Whether the run is now ours alone."""
         path = self.folder / run
         while True:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:  # another process, or another sweep of this one
-                os.close(descriptor)
+                lock = take_lock(path, create=True)
+            except OSError as problem:
+                raise failure(f"cannot lock {path}", problem) from None
+            if lock is None:  # another process has it, or another sweep of this one
                 return False
-            # Whoever held it may have removed the file between our open and our lock.
-            with contextlib.suppress(FileNotFoundError):
-                if os.stat(path).st_ino == os.fstat(descriptor).st_ino:
-                    self.held[run] = descriptor
-                    return True
-            os.close(descriptor)
+            if lock.is_at(path):  # whoever held it may have removed the file before we locked it
+                self.held[run] = lock
+                return True
+            lock.release()
 
     def release(self, run: str) -> None:
-        """Close and release the lock. The file is removed first, while it is still ours."""
-        descriptor = self.held.pop(run)
+        """Release the lock. The file is removed first, while it is still ours."""
+        lock = self.held.pop(run)
         with contextlib.suppress(OSError):
             (self.folder / run).unlink()
-        os.close(descriptor)
+        lock.release()
 
     def release_all(self) -> None:
         """Release every lock."""

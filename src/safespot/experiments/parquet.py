@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InvalidFile
+from ..errors import DiskError, InvalidFile
+from ..files import failure
+from ..storage.tables import connect, target
 
 if TYPE_CHECKING:
     from ..training.run import Run
@@ -57,10 +59,8 @@ class Encoder:
     """Turns columns into the bytes of Parquet files; keeps one DuckDB for all of them."""
 
     def __init__(self) -> None:
-        import duckdb
-
         # One thread, so that rows keep their order and bytes do not depend on the machine.
-        self.duckdb = duckdb.connect(":memory:", config={"threads": 1})
+        self.duckdb = connect(threads=1)
         self.scratch = tempfile.TemporaryDirectory(prefix="safespot-")
 
     def __call__(self, runs: Mapping[str, Columns]) -> dict[str, bytes]:
@@ -99,16 +99,19 @@ class Encoder:
             self.duckdb.unregister("arrays")
             self.duckdb.execute(
                 "prepare write as copy (select $2::varchar as run, * exclude which from runs where which = $1) "
-                f"to '{_quoted(path)}' (format parquet, compression snappy, use_tmp_file false)"
+                f"to {target(path)} (format parquet, compression snappy, use_tmp_file false)"
             )
             for which, name in enumerate(runs):
                 self.duckdb.execute(f"execute write({which}, '{name}')")
                 encoded[name] = path.read_bytes()
             self.duckdb.execute("deallocate write")
-        except (duckdb.Error, OSError) as problem:
-            raise InvalidFile(f"cannot encode results in {path}: {problem}") from None
+        except OSError as problem:
+            raise failure(f"cannot encode results in {path}", problem) from None
+        except duckdb.Error as problem:
+            full = isinstance(
+                problem, duckdb.IOException
+            )  # of the scratch folder: the only file there is
+            raise (DiskError if full else InvalidFile)(
+                f"cannot encode results in {path}: {problem}"
+            ) from None
         return encoded
-
-
-def _quoted(path: Path) -> str:
-    return str(path).replace("'", "''")

@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import learners, problems
 from ..data.model_files import read_cmdp
-from ..errors import InvalidFile
+from ..errors import InvalidFile, InvalidOption
 from ..learners import Learner
 from ..model.oracle import Slater, Solution, slater, solve
 from ..model.problem import Problem
@@ -27,9 +27,24 @@ def make_learner(run: RunSpec) -> Learner:
     """The learner of a run; some of its options may be taken from the truth."""
     setting = read_setting(run.setting)
     given = run.learner_options
+    check_options(run.learner, given)
     options = {name: from_truth(setting, name, value) for name, value in given.items()}
     planned = None if run.anytime else run.episodes
     return learners.make(run.learner, setting.problem.interface, episodes=planned, **options)
+
+
+def check_options(learner: str, given: Mapping[str, Any]) -> None:
+    """Raise unless a learner of that name takes these options; how many episodes there are is the run's to say."""
+    takes = [option for option in learners.options(learner) if option != "episodes"]
+    for name in given:
+        if name == "episodes":
+            raise InvalidOption(
+                "the number of episodes is the run's own; give it there, not to the learner."
+            )
+        if name not in takes:
+            raise InvalidOption(
+                f"learner {learner!r} has no option {name!r}. It takes: {', '.join(takes)}."
+            )
 
 
 def needs(name: str, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -31,9 +31,12 @@ from pydantic import (
     model_validator,
 )
 
-from ..errors import InvalidFile, InvalidOption
+from ..errors import InvalidOption, SafespotError
+from ..files import as_path, check_memory, failure, read_bytes
 
 TYPES = ("int", "constrained-int", "float", "str", "one", "several")
+RUN_BYTES = 4000  # of memory that a run takes before it begins, about
+LARGEST = 2**63 - 1  # whole number that a store can be asked for
 FORMAT = 1  # of the content that a run's id is made from
 FILE = "file"  # the problem that is in a file of one's own, `path`
 
@@ -52,9 +55,11 @@ def _plain(value: Any) -> Any:
 
 
 Option = Annotated[Any, AfterValidator(_plain)]
-Count = Annotated[int, Field(ge=1)]
-Seed = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Field(ge=1, le=LARGEST)]
+Seed = Annotated[int, Field(ge=0, le=LARGEST)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9-]+$")]  # part of file names
+# A ready learner, or "package.module:Class".
+LearnerName = Annotated[str, Field(pattern=r"^([a-z0-9-]+|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$")]
 Options = dict[str, Option]
 Choices = Annotated[list[Option], Field(min_length=1)]
 
@@ -137,7 +142,7 @@ class LearnerSpec(_Record):
     ``policy`` or ``baseline`` that is "slater" or "optimal".
     """
 
-    name: Name
+    name: LearnerName
     options: Options = {}
     anytime: bool = False  # not told how many episodes there will be
     grid: dict[str, Choices] = {}
@@ -145,7 +150,19 @@ class LearnerSpec(_Record):
 
 @dataclass(frozen=True)
 class RunSpec:
-    """One run: all that its results depend on."""
+    """One run: all that its results depend on.
+
+    Examples:
+        >>> from safespot.experiments import as_spec
+        >>> study = as_spec({
+        ...     "episodes": 200, "seeds": 3, "problem": {"name": "machine"}, "learners": [{"name": "uniform"}]
+        ... })
+        >>> [(run.problem, run.learner, run.seed) for run in study.runs()]
+        [('machine', 'uniform', 0), ('machine', 'uniform', 1), ('machine', 'uniform', 2)]
+        >>> study.runs()[0].id
+        'machine-uniform-200-seed0-...'
+
+    """
 
     problem: str
     problem_options: Options
@@ -173,7 +190,8 @@ class RunSpec:
             content = {**content, "problem_options": options}
         text = _text(_canonical(content))
         digest = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
-        return f"{self.problem}-{self.learner}-{self.episodes}-seed{self.seed}-{digest}"
+        learner = self.learner.rpartition(":")[2]  # a name with a colon is no file name everywhere
+        return f"{self.problem}-{learner}-{self.episodes}-seed{self.seed}-{digest}"
 
     @cached_property
     def setting(self) -> str:
@@ -187,7 +205,18 @@ def setting_of(content: Mapping[str, Any]) -> str:
 
 
 class Spec(_Record):
-    """A whole sweep."""
+    """A whole sweep.
+
+    Examples:
+        >>> from safespot.experiments import as_spec
+        >>> study = as_spec({
+        ...     "episodes": 200, "seeds": 3, "problem": {"name": "machine"},
+        ...     "learners": [{"name": "spot", "options": {"slack": 1}, "grid": {"stance": [0.0, 0.5, 1.0]}}],
+        ... })
+        >>> len(study.runs())  # three stances, three seeds
+        9
+
+    """
 
     episodes: Count | Annotated[list[Count], Field(min_length=1)]
     seeds: Count | Annotated[list[Seed], Field(min_length=1)]  # how many, or which
@@ -201,6 +230,7 @@ class Spec(_Record):
         seeds = range(self.seeds) if isinstance(self.seeds, int) else self.seeds
         lengths = [self.episodes] if isinstance(self.episodes, int) else self.episodes
         problems = self.problem if isinstance(self.problem, list) else [self.problem]
+        check_memory("the sweep", RUN_BYTES * self._size(len(seeds), len(lengths), problems))
         settings = [each for problem in problems for each in problem.settings()]
         found: dict[str, RunSpec] = {}
         for (name, given, signals), episodes, learner in itertools.product(
@@ -224,21 +254,56 @@ class Spec(_Record):
                 found.setdefault(run.id, run)
         return list(found.values())
 
+    def _size(self, seeds: int, lengths: int, problems: list[ProblemSpec]) -> int:
+        """How many runs there are, before any is made: a few bytes can ask for a billion."""
+        settings = sum(
+            math.prod(map(len, (problem.grid.model_extra or {}).values()))
+            * len(problem.grid.signals or [problem.signals])
+            for problem in problems
+        )
+        learners = sum(math.prod(map(len, learner.grid.values())) for learner in self.learners)
+        return seeds * lengths * settings * learners
+
 
 def read_spec(path: str | Path) -> Spec:
-    """The sweep that a TOML file describes; an `InvalidOption` names everything that is wrong."""
+    """The sweep that a TOML file describes; an `InvalidOption` names everything that is wrong.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from safespot.experiments import read_spec
+        >>> text = '''
+        ... episodes = 200
+        ... seeds = 3
+        ... problem.name = "machine"
+        ... learners = [{ name = "uniform" }]
+        ... '''
+        >>> written = Path("study.toml").write_text(text)
+        >>> len(read_spec("study.toml").runs())
+        3
+
+    """
     try:
-        text = Path(path).read_text(encoding="utf-8")
-        content = tomllib.loads(text)
-    except OSError as problem:
-        raise InvalidOption(f"cannot read {path}: {problem.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as problem:
+        content = tomllib.loads(read_bytes(path).decode("utf-8"))
+    except (ValueError, RecursionError) as problem:  # a number of 5,000 digits is a ValueError, too
+        if isinstance(problem, SafespotError):
+            raise
         raise InvalidOption(f"{path} is not TOML: {problem}.") from None
     return as_spec(content, str(path))
 
 
 def as_spec(content: Mapping[str, Any], source: str | None = None) -> Spec:
-    """The same from a dict with the keys of the file; `source` is the file that it was read from."""
+    """The same from a dict with the keys of the file; `source` is the file that it was read from.
+
+    Examples:
+        >>> from safespot.experiments import as_spec
+        >>> as_spec({"episodes": 200, "seeds": 3, "problem": {"name": "machine"}, "learner": []})
+        Traceback (most recent call last):
+            ...
+        safespot.errors.InvalidOption: invalid configuration of a sweep:
+          learners: is missing
+          learner: unknown key
+
+    """
     try:
         return Spec.model_validate(content)
     except ValidationError as problem:
@@ -276,10 +341,10 @@ def _pinned(options: Options) -> Options:
 def file_checksum(path: str) -> str:
     """BLAKE2b over a file."""
     try:
-        with Path(path).open("rb") as file:
+        with as_path(path).open("rb") as file:
             return hashlib.file_digest(file, "blake2b").hexdigest()[:32]
     except OSError as problem:
-        raise InvalidFile(f"cannot read {path}: {problem.strerror}.") from None
+        raise failure(f"cannot read {path}", problem) from None
 
 
 def _combinations(options: Options, grid: Mapping[str, list[Any]]) -> Iterator[Options]:

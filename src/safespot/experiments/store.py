@@ -7,11 +7,14 @@
     checkpoints/<id>.<0|1>.safetensors        an unfinished run, two generations
     claims/<id>                               a lock, while a sweep of this host is at work on it
 
-A run is finished when its Parquet file exists. See docs/store.md.
+A run is finished when its Parquet file exists. The JSON file carries the checksum of the Parquet file and its own;
+both are compared before anything is read. See docs/store.md.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +27,7 @@ from numpy.typing import NDArray
 from .. import files
 from ..arrays import Policy
 from ..errors import InvalidFile, MissingPackage, SafespotError, UnknownName
+from ..storage import tables
 from .locks import Claims
 from .parquet import Columns, Encoder
 from .spec import RunSpec
@@ -32,7 +36,7 @@ if TYPE_CHECKING:
     import duckdb
     import pandas
 
-FORMAT = 1
+FORMAT = 2
 POLICY_ENTRIES = 250_000  # up to which a policy is kept: 2 MB
 ABOUT = {
     "run": "VARCHAR", "problem": "VARCHAR", "problem_options": "JSON", "signals": "JSON",
@@ -40,6 +44,17 @@ ABOUT = {
     "seed": "BIGINT", "record": "JSON", "track": "VARCHAR", "optimum": "DOUBLE", "limits": "DOUBLE[]",
     "rho": "DOUBLE", "certificate": "JSON", "seconds": "DOUBLE", "provenance": "JSON",
 }  # fmt: skip
+
+
+@contextlib.contextmanager
+def answering() -> Iterator[None]:
+    """What DuckDB raises, also when an answer is fetched, in our words."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.Error as problem:
+        raise SafespotError(f"DuckDB cannot answer that: {problem}") from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,39 +70,49 @@ class FinishedRun:
 
 
 class Store:
-    """The results in a folder; `Store.create` makes it where there is none."""
+    """The results in a folder; `Store.create` makes it where there is none.
+
+    Examples:
+        >>> import safespot as ss
+        >>> study = {
+        ...     "episodes": 200, "seeds": 3, "problem": {"name": "machine"},
+        ...     "learners": [{"name": "uniform"}, {"name": "spot", "options": {"slack": 1, "bonus_scale": 0.01}}],
+        ... }
+        >>> store = ss.sweep(study, "results", workers=1, progress=False).store
+        >>> store.query("select learner, count(*) from runs group by learner order by learner").fetchall()
+        [('spot', 3), ('uniform', 3)]
+        >>> len(ss.Store("results").finished())
+        6
+
+    """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+        self.path = files.as_path(path)
+        self._whole: dict[
+            str, tuple[Any, ...]
+        ] = {}  # run -> what its files looked like when they were checked
         try:
-            about = json.loads((self.path / "store.json").read_text())
+            about = json.loads((self.path / "store.json").read_text(encoding="utf-8"))
             found = about["store"]
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             raise InvalidFile(
                 f"{path} is not a store of results: it has no store.json. Give a folder that `sweep` wrote."
             ) from None
-        if found != FORMAT:
-            raise InvalidFile(
-                f"{path} is a store of format {found}; this safespot reads {FORMAT}. Upgrade safespot."
-            )
+        files.check_version(self.path, found, FORMAT)
 
     @classmethod
     def create(cls, path: str | Path) -> Store:
         """The store in that folder, which is made, unless it is one."""
-        folder = Path(path)
-        if set(str(folder.resolve())) & set("*?["):
-            raise InvalidFile(
-                f"{folder.resolve()} has *, ? or [ in it, which DuckDB reads as a pattern."
-            )
-        if folder.exists() and not (folder / "store.json").exists() and any(folder.iterdir()):
-            raise InvalidFile(
-                f"{path} is neither empty nor a store; give a new folder, or an existing store."
-            )
+        folder = files.as_path(path)
         try:
+            if folder.exists() and not (folder / "store.json").exists() and any(folder.iterdir()):
+                raise InvalidFile(
+                    f"{path} is neither empty nor a store; give a new folder, or an existing store."
+                )
             for part in ("runs", "checkpoints", "claims"):
                 (folder / part).mkdir(parents=True, exist_ok=True)
         except OSError as problem:
-            raise InvalidFile(f"cannot make {path}: {problem.strerror}.") from None
+            raise files.failure(f"cannot make {path}", problem) from None
         if not (folder / "store.json").exists():
             files.replace(folder / "store.json", json.dumps({"store": FORMAT}).encode() + b"\n")
         return cls(folder)
@@ -104,30 +129,40 @@ class Store:
 
     def about(self, run: str) -> dict[str, Any]:
         """What a finished run was, and where it comes from."""
-        try:
-            about: dict[str, Any] = json.loads(self._file(run, "json").read_text())
-        except OSError:
-            raise UnknownName(f"{self.path} has no finished run {run!r}.") from None
-        return about
+        if not isinstance(run, str) or not self._file(run, "json").is_file():
+            raise UnknownName(f"{self.path} has no finished run {run!r}.")
+        return _read_about(self._file(run, "json"))
 
     def policy(self, run: str) -> Policy | None:
         """The policy ``[H,S,A]`` that a finished run ended with; None: it was too large to be kept."""
         self.about(run)
         path = self._file(run, "safetensors")
-        return files.read_arrays(path, "policy")[0]["policy"] if path.exists() else None
+        if not path.exists():
+            return None
+        arrays, about = files.read_arrays(path, "policy")
+        if about.get("run") != run or "policy" not in arrays:
+            raise InvalidFile(f"{path} holds the policy of another run.")
+        policy: Policy = arrays["policy"]
+        return policy
 
-    def columns(self, runs: Sequence[str]) -> dict[str, Columns]:
-        """The results of some finished runs, run -> column -> values; NaN where a run does not have a column."""
+    def columns(self, runs: Sequence[str], names: Sequence[str] = ()) -> dict[str, Columns]:
+        """The results of some finished runs, run -> column -> values; NaN where a run does not have a column.
+
+        With `names`, these columns and the episodes only.
+        """
         import duckdb
 
         if not runs:
             return {}
-        files = [str(self._file(run, "parquet")) for run in runs]
+        self._check(runs)
+        paths = [self._file(run, "parquet") for run in runs]
+        chosen = ", ".join(["run", "episode", *names]) if names else "*"
+        question = f"select {chosen} from {tables.parquet(paths)} order by run, episode"
         try:
-            found = duckdb.execute(
-                "from read_parquet($files, union_by_name = true) order by run, episode",
-                {"files": files},
-            ).fetchnumpy()
+            with tables.connect() as database:
+                width = len(database.execute(f"describe {question}").fetchall())
+                tables.check_rows(database, paths, width)
+                found = database.execute(question).fetchnumpy()
         except duckdb.Error as problem:
             raise InvalidFile(f"cannot read results of {self.path}: {problem}") from None
         return by_run(found)
@@ -137,14 +172,12 @@ class Store:
 
         It is read where and how you like: ``.fetchall()``, ``.fetchnumpy()``, ``.df()``, ``.pl()``, ``.arrow()``.
         """
-        import duckdb
-
-        if not self.finished():
+        finished = sorted(self.finished())
+        if not finished:
             raise InvalidFile(f"{self.path} has no finished run yet.")
-        try:
-            answer = self._connect().sql(sql, params=parameters)
-        except duckdb.Error as problem:
-            raise SafespotError(f"DuckDB cannot run the statement: {problem}") from None
+        self._check(finished)
+        with answering():
+            answer = self._connect(finished).sql(sql, params=parameters)
         if answer is None:
             raise SafespotError(
                 "the statement returned no rows; expected a query, such as `select * from runs`."
@@ -174,13 +207,14 @@ class Store:
         if not outcomes:
             return
         encoded = encoder({outcome.run.id: outcome.columns for outcome in outcomes})
-        about = {
+        about: dict[str, dict[str, Any]] = {
             outcome.run.id: {
                 "run": outcome.run.id,
                 **outcome.run.content,
                 **outcome.facts,
                 "seconds": outcome.seconds,
                 "provenance": outcome.provenance,
+                "results_blake2b": _digest(encoded[outcome.run.id]),
             }
             for outcome in outcomes
         }
@@ -193,10 +227,7 @@ class Store:
         }
         files.replace_all(
             {self._file(run, "safetensors"): data for run, data in policies.items()}
-            | {
-                self._file(run, "json"): json.dumps(what).encode() + b"\n"
-                for run, what in about.items()
-            }
+            | {self._file(run, "json"): _about_bytes(what) for run, what in about.items()}
         )
         files.replace_all({self._file(run, "parquet"): data for run, data in encoded.items()})
 
@@ -213,9 +244,13 @@ class Store:
             run = path.name.removeprefix(".").partition(".")[0]
             if not claims.take(run):
                 continue  # another sweep is at work on it
-            if path.suffix == ".tmp" or self.is_finished(run):
-                files.disk.remove(path)
-            claims.release(run)
+            try:
+                if path.suffix == ".tmp" or self.is_finished(run):
+                    files.disk.remove(path)
+            except OSError as problem:
+                raise files.failure(f"cannot remove {path}", problem) from None
+            finally:
+                claims.release(run)
 
     @property
     def checkpoints(self) -> Path:
@@ -230,21 +265,63 @@ class Store:
     def _file(self, run: str, kind: str) -> Path:
         return self.path / "runs" / f"{run}.{kind}"
 
-    def _connect(self) -> duckdb.DuckDBPyConnection:
-        """A DuckDB with both views; a new one each time, since new files may bring new columns."""
-        import duckdb
+    def _check(self, runs: Sequence[str]) -> None:
+        """Raise unless the files of some runs are what was written; what has been found whole is not read again."""
+        for run in runs:
+            paths = [self._file(run, kind) for kind in ("json", "parquet")]
+            try:
+                looks = tuple(
+                    (s.st_ino, s.st_size, s.st_mtime_ns) for s in (path.stat() for path in paths)
+                )
+            except OSError:
+                raise UnknownName(f"{self.path} has no finished run {run!r}.") from None
+            if self._whole.get(run) == looks:
+                continue
+            about, results = _read_about(paths[0]), files.read_bytes(paths[1])
+            if about["run"] != run or about["results_blake2b"] != _digest(results):
+                raise InvalidFile(
+                    f"{paths[1]} is damaged: its checksum is not the one in {paths[0].name}. Restore both files from a "
+                    "copy, or remove them and run the sweep again."
+                )
+            self._whole[run] = looks
 
-        folder = str((self.path / "runs").resolve()).replace("'", "''")
-        columns = ", ".join(f"{name}: '{kind}'" for name, kind in ABOUT.items())
-        connection = duckdb.connect(":memory:")
-        connection.execute(
-            f"create view results as from read_parquet('{folder}/*.parquet', union_by_name = true)"
-        )
-        connection.execute(
-            f"create view runs as from read_json('{folder}/*.json', columns = {{{columns}}}) "
-            "where run in (select distinct run from results)"
-        )
+    def _connect(self, runs: Sequence[str]) -> duckdb.DuckDBPyConnection:
+        """A DuckDB with both views; a new one each time, since new files may bring new columns."""
+        connection = tables.connect()
+        results, abouts = ([self._file(run, kind) for run in runs] for kind in ("parquet", "json"))
+        connection.execute(f"create view results as from {tables.parquet(results)}")
+        connection.execute(f"create view runs as from {tables.json(abouts, ABOUT)}")
         return connection
+
+
+def _about_bytes(about: Mapping[str, Any]) -> bytes:
+    """What a run was, as a line of JSON with its own checksum."""
+    return json.dumps({**about, "blake2b": _digest(_canonical(about))}).encode() + b"\n"
+
+
+def _read_about(path: Path) -> dict[str, Any]:
+    """What `_about_bytes` wrote; damage is an `InvalidFile`."""
+    try:
+        about = json.loads(files.read_bytes(path))
+        expected = about.pop("blake2b")
+        whole = _digest(_canonical(about)) == expected
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        whole = False
+    if not whole:
+        raise InvalidFile(
+            f"{path} is damaged: its checksum does not fit. Restore it from a copy, or remove the files of this run "
+            "and run the sweep again."
+        )
+    found: dict[str, Any] = about
+    return found
+
+
+def _canonical(about: Mapping[str, Any]) -> bytes:
+    return json.dumps(about, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=32).hexdigest()
 
 
 def _flat(about: dict[str, Any]) -> dict[str, Any]:

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InvalidOption, unknown
+from ..errors import InvalidFile, InvalidOption, unknown
 from .parquet import Columns
-from .store import Store, by_run
+from .store import Store
 
 METRICS = ("regret", "violation", "strong_regret", "strong_violation")
 POINTS = 33  # of the last decade that an exponent is fitted to
@@ -29,7 +29,15 @@ RESAMPLES = 9999
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over seeds. The interval is NaN where one seed, or none, has a value."""
+    """A mean over seeds. The interval is NaN where one seed, or none, has a value.
+
+    Examples:
+        >>> from safespot.experiments import summary
+        >>> found = summary.estimate([1.0, 2.0, 3.0, 6.0])
+        >>> print(found.mean, found.seeds, found.low < found.mean < found.high)
+        3.0 4 True
+
+    """
 
     mean: float
     low: float
@@ -46,7 +54,21 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that differ only in their seed."""
+    """Runs that differ only in their seed.
+
+    Examples:
+        >>> import safespot as ss
+        >>> from safespot.experiments import summary
+        >>> study = {
+        ...     "episodes": 200, "seeds": 3, "problem": {"name": "machine"},
+        ...     "learners": [{"name": "uniform"}, {"name": "spot", "options": {"slack": 1, "bonus_scale": 0.01}}],
+        ... }
+        >>> store = ss.sweep(study, "results", workers=1, progress=False).store
+        >>> group = summary.groups(store)[0]
+        >>> print(group.label, group.seeds)
+        spot bonus_scale=0.01 slack=1 (0, 1, 2)
+
+    """
 
     label: str  # what tells it from the other groups of the store
     about: dict[str, Any]  # the content of its runs, without the seed
@@ -56,7 +78,23 @@ class Group:
 
 @dataclass(frozen=True)
 class Summary:
-    """A group at its last episode."""
+    """A group at its last episode.
+
+    Examples:
+        >>> import safespot as ss
+        >>> from safespot.experiments import summary
+        >>> study = {
+        ...     "episodes": 200, "seeds": 3, "problem": {"name": "machine"},
+        ...     "learners": [{"name": "uniform"}, {"name": "spot", "options": {"slack": 1, "bonus_scale": 0.01}}],
+        ... }
+        >>> store = ss.sweep(study, "results", workers=1, progress=False).store
+        >>> uniform = summary.summarize(store)[1]
+        >>> print(uniform.final["strong_violation"])
+        275 [275, 275] (3 seeds)
+        >>> round(uniform.exponent["strong_violation"].mean, 3)  # in proportion to the episodes
+        1.0
+
+    """
 
     group: Group
     final: dict[str, Estimate]  # metric -> its value at the end
@@ -65,7 +103,21 @@ class Summary:
 
 @dataclass(frozen=True)
 class Comparison:
-    """How much more of a metric one group has at the end than another, on the same seeds."""
+    """How much more of a metric one group has at the end than another, on the same seeds.
+
+    Examples:
+        >>> import safespot as ss
+        >>> from safespot.experiments import summary
+        >>> study = {
+        ...     "episodes": 200, "seeds": 3, "problem": {"name": "machine"},
+        ...     "learners": [{"name": "uniform"}, {"name": "spot", "options": {"slack": 1, "bonus_scale": 0.01}}],
+        ... }
+        >>> store = ss.sweep(study, "results", workers=1, progress=False).store
+        >>> (pair,) = summary.compare(store, "strong_violation")
+        >>> print(pair.first.label, "-", pair.second.label, "=", round(pair.difference.mean, 1))
+        spot bonus_scale=0.01 slack=1 - uniform = -183.8
+
+    """
 
     metric: str
     first: Group
@@ -74,7 +126,20 @@ class Comparison:
 
 
 def groups(store: Store) -> list[Group]:
-    """The groups of a store, each with a label that says what is its own."""
+    """The groups of a store, each with a label that says what is its own.
+
+    Examples:
+        >>> import safespot as ss
+        >>> from safespot.experiments import summary
+        >>> study = {
+        ...     "episodes": 200, "seeds": 3, "problem": {"name": "machine"},
+        ...     "learners": [{"name": "uniform"}, {"name": "spot", "options": {"slack": 1, "bonus_scale": 0.01}}],
+        ... }
+        >>> store = ss.sweep(study, "results", workers=1, progress=False).store
+        >>> [group.label for group in summary.groups(store)]
+        ['spot bonus_scale=0.01 slack=1', 'uniform']
+
+    """
     found: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for about in store.runs():
         found[json.dumps(_content(about), sort_keys=True)].append(about)
@@ -95,7 +160,22 @@ def groups(store: Store) -> list[Group]:
 
 
 def summarize(store: Store, *, confidence: float = 0.95) -> list[Summary]:
-    """Every group: what its metrics are at the end, and how they grow."""
+    """Every group: what its metrics are at the end, and how they grow.
+
+    Examples:
+        >>> import safespot as ss
+        >>> from safespot.experiments import summary
+        >>> study = {
+        ...     "episodes": 200, "seeds": 3, "problem": {"name": "machine"},
+        ...     "learners": [{"name": "uniform"}, {"name": "spot", "options": {"slack": 1, "bonus_scale": 0.01}}],
+        ... }
+        >>> store = ss.sweep(study, "results", workers=1, progress=False).store
+        >>> for each in summary.summarize(store):
+        ...     print(each.group.label, round(each.final["strong_violation"].mean, 1))
+        spot bonus_scale=0.01 slack=1 91.2
+        uniform 275.0
+
+    """
     curves, made = _curves(store, METRICS), []
     for group in groups(store):
         members = [curves[run] for run in group.runs]
@@ -115,6 +195,18 @@ def compare(store: Store, metric: str = "regret", *, confidence: float = 0.95) -
     """Every two groups with the same problem and episodes, seed by seed.
 
     The same seed is the same noise, so most of it cancels.
+
+    Examples:
+        >>> import safespot as ss
+        >>> from safespot.experiments import summary
+        >>> study = {
+        ...     "episodes": 200, "seeds": 3, "problem": {"name": "machine"},
+        ...     "learners": [{"name": "uniform"}, {"name": "spot", "options": {"slack": 1, "bonus_scale": 0.01}}],
+        ... }
+        >>> store = ss.sweep(study, "results", workers=1, progress=False).store
+        >>> [round(pair.difference.mean, 1) for pair in summary.compare(store, "strong_violation")]
+        [-183.8]
+
     """
     if metric not in METRICS:
         raise InvalidOption(unknown("metric", metric, METRICS))
@@ -133,7 +225,16 @@ def compare(store: Store, metric: str = "regret", *, confidence: float = 0.95) -
 
 
 def estimate(values: Sequence[float], *, confidence: float = 0.95) -> Estimate:
-    """The mean of one value per seed, with its bootstrap interval; NaN values do not count."""
+    """The mean of one value per seed, with its bootstrap interval; NaN values do not count.
+
+    Examples:
+        >>> from safespot.experiments import summary
+        >>> print(summary.estimate([2.0, 2.0, 2.0]))
+        2 [2, 2] (3 seeds)
+        >>> print(summary.estimate([2.0]))
+        2 (one seed: no interval)
+
+    """
     from scipy.stats import bootstrap
 
     sample = np.array([x for x in values if not math.isnan(x)])
@@ -160,6 +261,14 @@ def exponent(episodes: NDArray, values: NDArray[np.floating[Any]]) -> float:
 
     Points are taken evenly in log(episode), so that a run recorded at every episode counts its last ones no more than
     one recorded on a logarithmic grid.
+
+    Examples:
+        >>> import numpy as np
+        >>> from safespot.experiments import summary
+        >>> episodes = np.arange(1, 1001)
+        >>> round(summary.exponent(episodes, 3.0 * np.sqrt(episodes)), 6)
+        0.5
+
     """
     last = float(episodes[-1])
     wanted = last * np.logspace(-1.0, 0.0, POINTS)
@@ -174,9 +283,10 @@ def exponent(episodes: NDArray, values: NDArray[np.floating[Any]]) -> float:
 
 def _curves(store: Store, metrics: Sequence[str]) -> dict[str, Columns]:
     """Episodes and metrics of every run."""
-    chosen = ", ".join(metrics)
-    found = store.query(f"select run, episode, {chosen} from results order by run, episode")
-    return by_run(found.fetchnumpy())
+    runs = sorted(store.finished())
+    if not runs:
+        raise InvalidFile(f"{store.path} has no finished run yet.")
+    return store.columns(runs, metrics)
 
 
 CONTENT = (

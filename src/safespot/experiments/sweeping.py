@@ -14,10 +14,11 @@ import contextlib
 import logging
 import multiprocessing
 import os
+import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,13 +26,13 @@ from queue import Empty
 from typing import Any
 
 from ..arrays import as_count
-from ..errors import InvalidFile, InvalidOption, SafespotError
+from ..errors import DiskError, InvalidFile, InvalidOption, SafespotError
 from .checkpoints import Checkpoint
 from .engines import Batch, DaskEngine, Done, Engine, LocalEngine, Lost, Told
 from .locks import Claims
 from .parquet import Encoder
 from .progress import Progress, as_progress
-from .settings import make_learner
+from .settings import check_options, make_learner
 from .spec import RunSpec, Spec, as_spec, read_spec
 from .store import FinishedRun, Store
 from .worker import Failure, Unsaved, fresh
@@ -48,7 +49,19 @@ LOOK_SECONDS = 0.2  # how often to look what other sweeps have left
 
 @dataclass(frozen=True)
 class Swept:
-    """What a sweep has come to."""
+    """What a sweep has come to.
+
+    Examples:
+        >>> import safespot as ss
+        >>> study = {
+        ...     "episodes": 200, "seeds": 3, "problem": {"name": "machine"},
+        ...     "learners": [{"name": "uniform"}, {"name": "spot", "options": {"slack": 1, "bonus_scale": 0.01}}],
+        ... }
+        >>> swept = ss.sweep(study, "results", workers=1, progress=False)
+        >>> print(len(swept.finished), swept.failed)
+        6 {}
+
+    """
 
     store: Store
     finished: tuple[str, ...]  # ids
@@ -75,6 +88,16 @@ def sweep(
 
     A run that fails is in `failed` and is tried again by the next call. Ctrl-C, or the death of this process
     at any moment, loses no finished run, and of the others only what they did since their last checkpoint.
+
+    Examples:
+        >>> import safespot as ss
+        >>> study = {
+        ...     "episodes": 200, "seeds": 3, "problem": {"name": "machine"},
+        ...     "learners": [{"name": "uniform"}, {"name": "spot", "options": {"slack": 1, "bonus_scale": 0.01}}],
+        ... }
+        >>> swept = ss.sweep(study, "results", workers=1, progress=False)
+        >>> len(swept.finished)  # two learners, three seeds; the same call again has nothing left to do
+        6
 
     """
     if getattr(multiprocessing.current_process(), "_inheriting", False):
@@ -104,12 +127,13 @@ def sweep(
             place = LocalEngine(store.path, min(workers or _processors(), len(todo)))
         sweeping = _Sweeping(store, place, shown, todo)
         shown.begin(len(runs), len(runs) - len(todo), sum(run.episodes for run in todo))
-        try:
-            _warm(todo, shown)
-            sweeping.until_done()
-        finally:
-            sweeping.end()
-            shown.close()
+        with _one_interrupt():
+            try:
+                _warm(todo, shown)
+                sweeping.until_done()
+            finally:
+                sweeping.end()
+                shown.close()
         failed = sweeping.failed
     return Swept(store, tuple(run.id for run in runs if run.id not in failed), failed)
 
@@ -206,7 +230,7 @@ class _Sweeping:
     def _take(self, done: Done, ending: bool) -> None:
         if done.error is not None and not ending:
             if isinstance(done.error, Unsaved):
-                raise InvalidFile(_full(str(done.error), self.store))
+                raise DiskError(_full(str(done.error), self.store))
             raise SafespotError(f"a worker failed: {done.error!r}") from done.error
         for outcome in done.outcomes:
             run = outcome.run
@@ -251,14 +275,35 @@ class _Sweeping:
         return [outcome.run.id for outcome in outcomes]
 
     def _written(self, writing: Future[list[str]]) -> None:
-        if isinstance(problem := writing.exception(), InvalidFile):
-            raise InvalidFile(_full(str(problem), self.store)) from None
+        if isinstance(problem := writing.exception(), (DiskError, InvalidFile)):
+            raise DiskError(_full(str(problem), self.store)) from None
         for run in writing.result():
             self._over(run)
 
     def _over(self, run: str) -> None:
         self.claims.release(run)
         self.shown.ended(run, self.episodes[run])
+
+
+@contextlib.contextmanager
+def _one_interrupt() -> Iterator[None]:
+    """Ctrl-C stops what is in here; more of them must not stop the stopping, which would leave workers behind."""
+
+    def stop(*_: Any) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    ours = (
+        threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )
+    if ours:
+        signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _as_runs(spec: Spec | Mapping[str, Any] | str | Path | Sequence[RunSpec]) -> list[RunSpec]:
@@ -284,6 +329,11 @@ def _check(runs: Iterable[RunSpec]) -> None:
             make_learner(run)
         except SafespotError as problem:
             wrong.setdefault(f"  {run.problem}, {run.learner} {run.learner_options}: {problem}")
+            try:  # the problem may have hidden what is wrong with the learner
+                check_options(run.learner, run.learner_options)
+            except SafespotError as other:
+                if str(other) != str(problem):
+                    wrong.setdefault(f"  {run.learner} {run.learner_options}: {other}")
     if wrong:
         raise InvalidOption("invalid configuration:\n" + "\n".join(wrong))
 

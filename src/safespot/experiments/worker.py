@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import learners
-from ..errors import InvalidFile, SafespotError
+from ..errors import DiskError, InvalidFile, SafespotError
 from ..judging.certify import certify
 from ..training.learn import Training
 from .checkpoints import Checkpoint
@@ -126,7 +126,7 @@ def save(checkpoint: Checkpoint, training: Training) -> None:
     """Write down how far a run is."""
     try:
         checkpoint.save(training.arrays(), training.learner.episode - 1)
-    except InvalidFile as problem:
+    except (DiskError, InvalidFile) as problem:
         raise Unsaved(str(problem)) from None
 
 

@@ -12,7 +12,7 @@ that lead from the one to the other, plays a policy, and returns an `Episode`:
   that stops the costs would look safe. Padded steps carry no threshold sample.
 
 Rewards and constraints outside their declared range are an error, since a learner's guarantees hold within it; with
-`clip` they are cut off instead.
+`clip` they are cut off instead, and counted (`Episode.clipped`): nothing is certified from such episodes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,17 @@ from .discretizers import Discretizer, make_discretizer
 
 
 class Step(NamedTuple):
-    """One step as the environment shows it: what functions for rewards and signals are given."""
+    """One step as the environment shows it: what functions for rewards and signals are given.
+
+    Examples:
+        >>> import safespot as ss
+        >>> def speeding(step):
+        ...     return float(step.info["speed"] > 50)
+        >>> step = ss.gym.Step(state=0, action=1, next_state=3, reward=1.0, ended=False, info={"speed": 62})
+        >>> speeding(step)  # as a BlackBox with constraints=speeding calls it
+        1.0
+
+    """
 
     state: Any  # the observation
     action: Any
@@ -60,6 +70,7 @@ class Shown(NamedTuple):
     steps: int  # that were played; the rest is padded
 
 
+PROBED = 200  # steps in which a threshold sample is looked for
 SIGNALS = ("rewards", "constraints", "thresholds")
 TOTAL = "threshold_total"  # of info: a hint for the whole episode
 
@@ -76,9 +87,9 @@ class BlackBox:
         states: a `Discretizer`, or the `bins` of `discretizer`; None where observations are Discrete.
         rewards: a function of a `Step`; None takes the environment's.
         constraints: a key of `info`, a function of a `Step` that returns a number or ``[m]``, or None: see above.
-        thresholds: likewise; None takes ``info["threshold"]``, and no sample where there is none. Where some step of
-            an episode has ``info["threshold_total"]``, the limit's hint for the whole episode, it counts instead, an
-            equal share of it in every step.
+        thresholds: likewise; None takes ``info["threshold"]``. A step whose `info` has no such key carries no sample.
+            Where some step of an episode has ``info["threshold_total"]``, a hint for the whole episode, that counts
+            instead: an equal share of it in every step.
         endings: one `Ending` for all, or a dict of them by state, or by what `ending_of` returns.
         ending_of: a function of the `Step` that ended the episode; None takes the number of the state it ended in.
         start: the state in which every episode starts; None learns the distribution.
@@ -86,13 +97,21 @@ class BlackBox:
         senses: ``">="``, ``"<="``, or one per constraint; None is ``"<="`` for costs.
         reward_range: (low, high) of one reward.
         constraint_ranges: (low, high) of one step of each constraint; one pair serves all.
-        clip: cut off what lies outside its range.
+        clip: cut off what lies outside its range; certificates that rest on it say "unknown".
         constraint_totals: (low, high), one for all constraints or one each: where an episode's total lies, if that is
             a smaller range than that of H steps (falls, deaths: at most 1). An episode outside of it is an error.
         threshold_totals: the same of an episode's threshold samples.
 
-    A `ProblemEnv` declares all of this itself. The constructor plays one step, to see how many signals there are, and
-    goes on while none has shown a threshold, to the end of the episode.
+    A `ProblemEnv` declares all of this itself. The constructor plays one step, to see how many signals there are, or a
+    few more, until one carries a threshold sample.
+
+    Examples:
+        >>> import safespot as ss
+        >>> died = ss.Ending(reward=0, constraints=1)
+        >>> edges = [[0.5, 1.0, 1.5], [0.3]]  # of the tumor, of the drug
+        >>> box = ss.BlackBox(ss.gym.Clinic(), horizon=14, states=edges, endings=died)
+        >>> print(box.interface["states"], box.interface["actions"], box.interface["senses"])
+        9 5 ('<=',)
 
     """
 
@@ -131,11 +150,9 @@ class BlackBox:
         absorbing, self._home = absorbing_states(endings, seen.states, error=InvalidOption)
         self.env = env
         self._states, self._state = seen
-        self._first_action = int(actions.start)
+        self._first_action, self._actions = int(actions.start), int(actions.n)
         self._rewards, self._ending_of, self._clip = rewards, ending_of, clip
-        self._constraints, self._thresholds, m, costs = self._probe(
-            constraints, thresholds, horizon
-        )
+        self._constraints, self._thresholds, m, costs = self._probe(constraints, thresholds)
         paddings = [ending.payoffs(m, error=InvalidOption) for ending in absorbing]
         problem = getattr(env.unwrapped, "problem", None)
         if isinstance(problem, Problem):
@@ -183,17 +200,23 @@ class BlackBox:
         """
         m = self.interface["constraints"]
         states, actions, signals, steps = self.show(policy, uniforms, seed)
+        clipped = 0
         if self._clip:
+            shown = signals[: 1 + m]
+            least, most = (bound[: 1 + m, None] for bound in self._tolerated)
+            clipped = int(np.count_nonzero((shown < least) | (shown > most)))
             low, high = (bound[: 1 + m, None] for bound in self._bounds)
-            signals[: 1 + m] = signals[: 1 + m].clip(low, high)
+            signals[: 1 + m] = shown.clip(low, high)
         if not within(signals, steps, *self._tolerated):
             self._complain(signals[:, :steps])
         constraints, thresholds = signals[1 : 1 + m].T, signals[1 + m :].T
         if m > 1:  # a single column lies in order already
             constraints, thresholds = constraints.copy(), thresholds.copy()
-        episode = Episode.trusted(states, actions, signals[0], constraints, thresholds)
+        episode = Episode.trusted(
+            states, actions, signals[0], constraints, thresholds, clipped=clipped
+        )
         if self._declared is not None:
-            check_totals(self._declared, self._known.inside(episode))
+            check_totals(self._declared, self._known.check(episode))
         return episode
 
     def _complain(self, signals: Float) -> None:
@@ -313,9 +336,7 @@ class BlackBox:
             )
         return home
 
-    def _probe(
-        self, constraints: Source, thresholds: Source, horizon: int | None
-    ) -> tuple[Found, Found, int, bool]:
+    def _probe(self, constraints: Source, thresholds: Source) -> tuple[Found, Found, int, bool]:
         """Where the signals are, how many, and whether they are costs, from one step of the environment."""
         with _playable("fails"):
             observation, _ = self.env.reset(seed=0)
@@ -334,9 +355,10 @@ class BlackBox:
         samples: Found = key if callable(key) else lambda step: step.info.get(key)
         with _playable("shows no signals"):
             seen = found(step)
-            self.shows_totals = self._takes_totals and TOTAL in step.info
-            self.shows_thresholds = samples(step) is not None or self.shows_totals
-        self._look_for_thresholds(step, samples, horizon)
+            self.shows_totals = False
+            # Not every step need carry a sample. Where they are is taken on the user's word; by default, a few
+            # episodes are looked through.
+            self.shows_thresholds = thresholds is not None or self._shows(samples, step)
         shown = as_floats("constraints", seen, error=InvalidOption)
         if shown.ndim > 1 or shown.size == 0:
             raise InvalidOption(
@@ -344,15 +366,24 @@ class BlackBox:
             )
         return found, samples, shown.size, source in (None, "cost")
 
-    def _look_for_thresholds(self, step: Step, samples: Found, horizon: Any) -> None:
-        """Go on with the first episode until it shows one; what goes wrong will be told when it is played."""
+    def _shows(self, samples: Found, step: Step) -> bool:
+        """Whether any of the next steps carries a threshold sample; not, where they cannot be taken."""
+        if self._carries(samples, step):
+            return True
         with contextlib.suppress(Exception):
-            for _ in range(1, horizon or 1):
-                if self.shows_thresholds or step.ended or step.truncated:
-                    break
-                step = self._take(step.next_state, 0)
-                self.shows_totals = self._takes_totals and TOTAL in step.info
-                self.shows_thresholds = samples(step) is not None or self.shows_totals
+            for number in range(PROBED):
+                observation = step.next_state
+                if step.ended or step.truncated:
+                    observation, _ = self.env.reset()
+                step = self._take(observation, number % self._actions)
+                if self._carries(samples, step):
+                    return True
+        return False
+
+    def _carries(self, samples: Found, step: Step) -> bool:
+        """Whether a step carries a threshold sample, or a total."""
+        self.shows_totals |= self._takes_totals and TOTAL in step.info
+        return self.shows_totals or samples(step) is not None
 
 
 @contextlib.contextmanager
@@ -437,6 +468,14 @@ def env_interface(env: Any, **declarations: Any) -> dict[str, Any]:
     """What ``problem.interface`` is, for an environment: the arguments of a learner.
 
     `env` is a `BlackBox`, or an environment with the declarations of one.
+
+    Examples:
+        >>> import gymnasium
+        >>> import safespot as ss
+        >>> interface = ss.env_interface(gymnasium.make("safespot/machine-v0"))
+        >>> print(interface["states"], interface["horizon"], interface["ranges"])
+        2 2 {'reward': (0.0, 10.0), 'constraints': ((0.0, 4.0),)}
+
     """
     return as_box(env, declarations).interface
 
@@ -453,7 +492,18 @@ def as_box(env: Any, declarations: Mapping[str, Any]) -> BlackBox:
 
 
 def check_env(env: Any, episodes: int = 20, seed: int = 0, **declarations: Any) -> list[str]:
-    """Play some episodes at random and say in plain words what is missing or odd; nothing: an empty list."""
+    """Play some episodes at random and say in plain words what is missing or odd; nothing: an empty list.
+
+    Examples:
+        >>> import safespot as ss
+        >>> edges = [[0.5, 1.0, 1.5], [0.3]]  # of the tumor, of the drug
+        >>> print(ss.check_env(ss.gym.Clinic(), horizon=14, states=edges)[0])
+        step ..., state: an episode ended early, with ..., and no ending is declared for it. ...
+        >>> died = ss.Ending(reward=0, constraints=1)
+        >>> ss.check_env(ss.gym.Clinic(), horizon=14, states=edges, endings=died)
+        []
+
+    """
     try:
         box = as_box(env, declarations)
     except SafespotError as problem:

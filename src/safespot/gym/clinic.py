@@ -24,6 +24,15 @@ class Clinic(gymnasium.Env[Any, Any]):
     """One patient after the other; a course of treatment has `BLOCKS` blocks.
 
     `tolerance` is in full doses over such a course, 6 by default.
+
+    Examples:
+        >>> import safespot as ss
+        >>> env = ss.gym.Clinic(tolerance=6)
+        >>> (tumor, drug), _ = env.reset(seed=0)
+        >>> _, health, died, _, info = env.step(4)  # a full dose
+        >>> print(drug, died, info["cost"])
+        0.0 False 1.0
+
     """
 
     observation_space: Any = spaces.Box(

@@ -24,7 +24,15 @@ from ..errors import InvalidEpisode, InvalidOption
 
 
 class Discretizer(NamedTuple):
-    """How many states there are, and which of them an observation is."""
+    """How many states there are, and which of them an observation is.
+
+    Examples:
+        >>> import safespot as ss
+        >>> thirds = ss.gym.Discretizer(states=3, number=lambda share: min(int(3 * share), 2))
+        >>> [thirds.number(share) for share in (0.1, 0.5, 1.0)]
+        [0, 1, 2]
+
+    """
 
     states: int
     number: Callable[[Any], int]
@@ -38,6 +46,16 @@ def make_discretizer(space: Any, bins: Any = None) -> Discretizer:
         bins: for a Box, how its entries (in C order) are cut: one number of bins for all, or for each entry a
             number or ascending edges. k edges make k + 1 bins; a value on an edge belongs to the bin above it.
             For a Tuple, one such argument for each part, None for Discrete ones.
+
+    Examples:
+        >>> import gymnasium
+        >>> import safespot as ss
+        >>> space = gymnasium.spaces.Tuple([gymnasium.spaces.Discrete(2), gymnasium.spaces.Box(0, 1)])
+        >>> found = ss.gym.make_discretizer(space, bins=[None, [[0.2, 0.5]]])
+        >>> found.states
+        6
+        >>> [found.number((1, level)) for level in (0.1, 0.2, 0.9)]
+        [3, 4, 5]
 
     """
     if isinstance(space, spaces.Box):
@@ -65,6 +83,15 @@ def warm_up(env: Env[Any, Any], bins: int, episodes: int = 10, seed: int = 0) ->
 
     Plays whole episodes of the environment with random actions. Duplicate edges are dropped, so an entry that
     takes few values gets fewer bins.
+
+    Examples:
+        >>> import gymnasium
+        >>> import safespot as ss
+        >>> env = gymnasium.make("CartPole-v1")
+        >>> edges = ss.gym.warm_up(env, bins=2)
+        >>> ss.gym.make_discretizer(env.observation_space, edges).states  # two bins for each of four entries
+        16
+
     """
     bins = as_count("bins", bins, least=1, error=InvalidOption)
     env.action_space.seed(seed)

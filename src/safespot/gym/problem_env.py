@@ -49,6 +49,14 @@ class ProblemEnv(gymnasium.Env[Any, Any]):
     Gymnasium's spaces know no masks and its tools sample from whole spaces. So an inadmissible action is not an
     error: the lowest admissible one is taken in its place, and ``info["action"]`` says so.
 
+    Examples:
+        >>> import safespot as ss
+        >>> env = ss.gym.ProblemEnv("machine", budget=2, render_mode="ansi")
+        >>> state, info = env.reset(seed=0)
+        >>> state, earned, over, _, info = env.step(1)
+        >>> print(env.render())
+        step 1 of 2: state 1, reward 10, cost [4.0], threshold [0.0]
+
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012
@@ -166,6 +174,15 @@ def play_vector(
     already the next episode's, and the last one with its signals is in ``final_obs`` and ``final_info``. Under
     NEXT_STEP all is in its usual place, and the next step, whatever its action, is a reset without signals.
     Here nothing is lost in any mode: environment i gives the episodes of `play` with ``streams(seed + i)``.
+
+    Examples:
+        >>> import gymnasium
+        >>> import safespot as ss
+        >>> envs = gymnasium.vector.SyncVectorEnv([lambda: ss.gym.ProblemEnv("machine")] * 2)
+        >>> played = ss.gym.play_vector(envs, policy=[[0, 1], [1, 0]], episodes=3)
+        >>> [[float(episode.rewards.sum()) for episode in episodes] for episodes in played]
+        [[10.0, 10.0, 20.0], [20.0, 20.0, 10.0]]
+
     """
     try:
         first, *others = envs.get_attr("problem")

@@ -26,7 +26,7 @@ from ..errors import InvalidOption
 from ..evidence.certificate import Certificate, data_digest, issue, more_episodes, policy_digest
 from ..evidence.totals import Totals, bounds_at
 from ..kernels.jit import kernel
-from ..learners.spot import Spot
+from ..learners.learner import Learner, OnlineLearner
 from ..spot.optimism import Radii, pair_bonus, threshold_bounds, transition_radius
 from ..spot.planning import evaluate_policy
 from ..spot.visits import Statistics
@@ -46,21 +46,31 @@ class LearnedModel(NamedTuple):
     upper: Float  # [m]
 
 
-def certify(learner: Spot, policy: ArrayLike | None = None) -> Certificate:
+def certify(learner: OnlineLearner, policy: ArrayLike | None = None) -> Certificate:
     """What the learner's data say about the safety of `policy` ``[H,S,A]``; None: of its policy for the coming episode.
 
     It holds for every Markov policy at once, however it was found, at every moment up to the learner's T. It uses the
     radii that are proven, never `bonus_scale` or `threshold_scale`.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("bandit")
+        >>> learner = ss.Uniform(**problem.interface, episodes=2000)
+        >>> run = ss.learn(problem, learner)
+        >>> ss.certify(learner, policy=[[0, 1]]).verdict  # the safe arm alone
+        ('safe',)
+
     """
-    evidence = gather(learner)
-    f, finished = learner.interface, int(learner.state.finished[0])
-    pi = learner.policy if policy is None else as_policy(policy, (f.H, f.S, f.A), f.mask)
-    lower, upper, guess, spread = _evaluate(learner, evidence, pi)
+    own = plain_learner(learner)
+    evidence = gather(own)
+    f, finished = own.interface, int(own.state.finished[0])
+    pi = own.policy if policy is None else as_policy(policy, (f.H, f.S, f.A), f.mask)
+    lower, upper, guess, spread = _evaluate(own, evidence, pi)
     half = (evidence.upper - evidence.lower) / 2.0
     more = more_episodes(
         np.abs(guess[1:] - evidence.lower - half) - spread.unexplored, spread.radii + half, finished
     )
-    units, delta = f.units, learner.options.delta
+    units, delta = f.units, own.options.delta
     scale = np.abs(units.constraints.scale)
     return issue(
         more=more,
@@ -82,18 +92,29 @@ def certify(learner: Spot, policy: ArrayLike | None = None) -> Certificate:
             "policy at once, also for one chosen from these data, and so are wide; fresh episodes of this one decide "
             "sooner (certify_by_trial). Episodes beyond the learner's T need a learner with a larger one."
         ),
-        assumptions=_assumptions(learner),
+        assumptions=_assumptions(own),
         subject="policy",
         policy_digest=policy_digest(pi),
-        data_digest=data_digest(learner),
+        data_digest=data_digest(own),
+        doubts=f.doubts.sentences(),
     )
 
 
-def gather(learner: Spot) -> LearnedModel:
+def plain_learner(given: OnlineLearner) -> Learner:
+    """The learner itself, where a durable one is given."""
+    if not isinstance(given, OnlineLearner):
+        raise InvalidOption(f"expected a learner, got {type(given).__name__}.")
+    return given.learner
+
+
+def gather(learner: Learner) -> LearnedModel:
     """The learner's data with the radii of the theorems."""
-    if not isinstance(learner, Spot):
-        raise InvalidOption(f"expected a learner, got {type(learner).__name__}.")
     f, planned, finished = learner.interface, learner.options.episodes, learner.episode - 1
+    if 1.0 - learner.options.delta == 1.0:
+        raise InvalidOption(
+            f"the learner's delta = {learner.options.delta:g} cannot be told from 0, and nothing is certain; take "
+            "1e-15 or more."
+        )
     if planned is not None and finished > planned:
         raise InvalidOption(
             f"the learner has seen {finished} episodes, more than its T = {planned}, for which alone its radii are "
@@ -155,7 +176,7 @@ class _Spread(NamedTuple):
 
 
 def _evaluate(
-    learner: Spot, evidence: LearnedModel, pi: Policy
+    learner: Learner, evidence: LearnedModel, pi: Policy
 ) -> tuple[Float, Float, Float, _Spread]:
     """Lower and upper bounds of a policy's values, their plain estimates, ``[1+m]`` each, and what lies between."""
     means, phi = evidence.means, evidence.phi
@@ -186,7 +207,7 @@ def _evaluate(
     return lower, upper, guess, _Spread(float(radii) + evidence.phi_0, float(unexplored))
 
 
-def _assumptions(learner: Spot) -> tuple[str, ...]:
+def _assumptions(learner: Learner) -> tuple[str, ...]:
     options = learner.options
     planned = (
         f"the learner sees at most {options.episodes:,} episodes in all, those before a warm start included"

@@ -23,7 +23,7 @@ from ..data.logs import Log
 from ..errors import InvalidModel, InvalidOption
 from ..evidence.certificate import Certificate, issue, more_episodes, policy_digest
 from ..evidence.differences import Declared, declare
-from ..evidence.interface import Interface, make_interface
+from ..evidence.interface import Doubts, Interface, make_interface
 from ..evidence.meter import as_delta
 from ..evidence.sequences import changing_means, observe_changing, sums_of_means
 from ..evidence.statements import as_bounds, episode_sums, levels, statements
@@ -40,7 +40,18 @@ Replay = Callable[[], Iterator[tuple[Policy | None, Episode]]]  # None: someone 
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Policies of past episodes. To deploy it, `sample` one for every episode; their average is another policy."""
+    """Policies of past episodes. To deploy it, `sample` one for every episode; their average is another policy.
+
+    Examples:
+        >>> import numpy as np
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("machine")
+        >>> learner = ss.Spot(**problem.interface, episodes=200, rho=2.4, bonus_scale=0.01)
+        >>> mixture = ss.certify_played(ss.learn(problem, learner)).mixture
+        >>> mixture.sample(np.random.default_rng(0)).shape
+        (2, 2, 2)
+
+    """
 
     episodes: Int  # [n]: the numbers of the episodes that they were played in; each is as likely
     replay: Replay = field(repr=False)
@@ -70,7 +81,17 @@ class Mixture:
 
 @dataclass(frozen=True, eq=False)
 class Certified:
-    """What of the episodes that were played is proven, and of which."""
+    """What of the episodes that were played is proven, and of which.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("machine")
+        >>> learner = ss.Fixed(**problem.interface, episodes=500, policy=[[1, 0], [1, 0]])
+        >>> found = ss.certify_played(ss.learn(problem, learner))
+        >>> print(found.since, found.certificate.subject, found.certificate.covers(found.policy))
+        1 policy True
+
+    """
 
     certificate: Certificate
     since: int  # the number of the first episode that it rests on
@@ -101,6 +122,13 @@ def certify_played(
         constraint_totals: of a log, as for `SafetyMeter`.
         threshold_totals: likewise.
 
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("machine")
+        >>> learner = ss.Fixed(**problem.interface, episodes=500, policy=[[1, 0], [1, 0]])
+        >>> ss.certify_played(ss.learn(problem, learner)).certificate.verdict
+        ('safe',)
+
     """
     delta = as_delta(delta)
     given = (thresholds, constraint_totals, threshold_totals)
@@ -128,6 +156,7 @@ class _Past(NamedTuple):
     first: int  # the number of the first
     practice: str | None  # of a log, how many episodes of it there are, and were left out
     behaviour: Policy | None
+    doubts: Doubts
 
 
 class _Seen(NamedTuple):
@@ -164,8 +193,15 @@ def _past(source: Any, behaviour: ArrayLike | None, given: tuple[Any, Any, Any])
         practice = f"{len(source.episodes):,} episodes of a log"
         if source.rejected:
             practice += f" ({len(source.rejected):,} others were rejected)"
+        doubts = Doubts(sum(e.clipped for e in source.episodes), len(source.rejected))
         return _Past(
-            known, declared, lambda: ((None, e) for e in source.episodes), 1, practice, policy
+            known,
+            declared,
+            lambda: ((None, e) for e in source.episodes),
+            1,
+            practice,
+            policy,
+            doubts,
         )
     if behaviour is not None or any(each is not None for each in given):
         raise InvalidOption(
@@ -176,7 +212,8 @@ def _past(source: Any, behaviour: ArrayLike | None, given: tuple[Any, Any, Any])
             f"certify_played takes a Run, a Log or a durable learner, got {type(source).__name__}."
         )
     meter = source.learner.make_meter()
-    return _Past(meter.interface, meter.declared, source.replay, source.first, None, None)
+    doubts = source.learner.interface.doubts
+    return _Past(meter.interface, meter.declared, source.replay, source.first, None, None, doubts)
 
 
 def _as_behaviour(behaviour: ArrayLike, known: Interface, log: Log) -> Policy:
@@ -211,7 +248,7 @@ def _gather(past: _Past) -> _Seen:
         else:
             moved.append(False)
         numbers.append(number)
-        sums.append(episode_sums(past.known.inside(episode)))
+        sums.append(episode_sums(past.known.check(episode)))
         digests.append(digest)
     if not numbers:
         raise InvalidOption("no episode was played yet: there is nothing to certify.")
@@ -271,6 +308,7 @@ def _certificate(
         subject=subject,
         policy_digest=digest,
         data_digest=checksum({"statements": rows}, {"delta": delta, "start": best.start}),
+        doubts=past.doubts.sentences(),
     )
 
 

@@ -20,10 +20,10 @@ from ..arrays import Bool, Float, Int, Policy, frozen
 from ..column_generation import Column, Mixture, best_mixture, largest_margin
 from ..evidence.certificate import Certificate
 from ..kernels.jit import kernel
-from ..learners.spot import Spot
+from ..learners.learner import Learner, OnlineLearner
 from ..spot.planning import back_up
 from ..spot.visits import Successors
-from .certify import LearnedModel, certify, gather
+from .certify import LearnedModel, certify, gather, plain_learner
 
 CAUTIONS = (*(0.5**k for k in range(11)), 0.0)  # shares of the radii, from all to nothing
 ROUNDING = 1e-9  # so that rounding in the linear program cannot undo a certificate
@@ -36,6 +36,16 @@ class Proposal:
     With a `caution` of 1 it keeps every limit whatever the data leave open, so it is certified. Less means that no such
     policy was found: this one keeps every limit if the true errors are at most that share of the radii; 0, that it
     keeps them if the data were the truth, or not even then. `certificate.shortfall` says by how much it is short.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("bandit")
+        >>> learner = ss.Uniform(**problem.interface, episodes=2000)
+        >>> run = ss.learn(problem, learner)
+        >>> proposal = ss.propose_policy(learner)
+        >>> print(proposal.caution, proposal.certificate.verdict)
+        1.0 ('safe',)
+
     """
 
     policy: Policy  # [H, S, A]
@@ -45,6 +55,11 @@ class Proposal:
     def __str__(self) -> str:
         if self.certificate.safe.all():
             head = "This policy is certified."
+        elif self.certificate.doubts:
+            head = (
+                "No policy can be certified: the data contradict what certificates assume (see below). This one has a "
+                f"caution of {self.caution:.3g}."
+            )
         else:
             short_by = ", ".join(
                 f"{short:.4g} (constraint {i})"
@@ -58,28 +73,38 @@ class Proposal:
         return f"{head}\n\n{self.certificate}"
 
 
-def propose_policy(learner: Spot) -> Proposal:
+def propose_policy(learner: OnlineLearner) -> Proposal:
     """The policy to deploy: the largest estimated reward among those that are safe whatever the data leave open.
 
     Where there is none, the caution is halved until there is one.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("bandit")
+        >>> learner = ss.Uniform(**problem.interface, episodes=2000)
+        >>> run = ss.learn(problem, learner)
+        >>> print(ss.propose_policy(learner).policy.round(2))
+        [[[0.22 0.78]]]
+
     """
-    evidence = gather(learner)
+    own = plain_learner(learner)
+    evidence = gather(own)
     mixture: Mixture[Int] | None = None
     for caution in CAUTIONS:
-        pricing = _Pricing(learner, evidence, caution)
+        pricing = _Pricing(own, evidence, caution)
         mixture = best_mixture(pricing, pricing.limits)
         if mixture is not None:
             break
     else:
         mixture = largest_margin(pricing, pricing.limits)
     policy = pricing.markov(mixture)
-    return Proposal(policy, certify(learner, policy), caution)
+    return Proposal(policy, certify(own, policy), caution)
 
 
 class _Pricing:
     """Deterministic policies ``[H,S]`` in the pessimistic model, by a weighted sum of their values."""
 
-    def __init__(self, learner: Spot, evidence: LearnedModel, caution: float) -> None:
+    def __init__(self, learner: Learner, evidence: LearnedModel, caution: float) -> None:
         f, n = learner.interface, learner.statistics.n
         self.successors, self.shape = learner.statistics.successors, (f.H, f.S, f.A)
         self.start, self.weight = evidence.start, evidence.weight

@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Episode, Float, Policy, as_count, as_floats, as_policy
-from ..errors import InvalidOption
+from ..arrays import Episode, Float, InsideEpisode, Policy, as_count, as_floats, as_policy
+from ..data.logs import Log
+from ..errors import InvalidEpisode, InvalidOption
 from ..evidence.certificate import Certificate, issue, more_episodes, policy_digest
 from ..evidence.differences import Declared, declare
 from ..evidence.interface import Interface
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 FIRST_LOOK = 64  # episodes before a trial that may stop looks for the first time
 CHUNK = 2**12  # episodes played at once
+MOST = 1e18  # episodes
 STREAM = 6  # spawn keys (6, k): another noise than that of any training with the same seed
 
 Sums = Callable[[int], Float]  # the next n episodes -> [n, 1+3m], see `episode_sums`
@@ -63,9 +65,12 @@ def certify_by_trial(
 ) -> Certificate:
     """What fresh episodes of one policy say about its safety.
 
+    An action that the policy never takes is an `InvalidEpisode`. Signals that were cut off (`BlackBox(clip=True)`) and
+    episodes that a log left out prove nothing about what they were: the certificate then says "unknown", and why.
+
     Args:
         source: a `Problem`; a `BlackBox`, or an environment with the declarations of one; or `Episode` records of
-            this policy, together with their `interface`.
+            this policy, together with their `interface`; or a `Log` of it.
         policy: ``[H,S,A]``, fixed before the trial.
         episodes: how many, at least 2. `episodes_needed` says how many are enough.
         thresholds: the limits where they are known, ``[m]`` or ``[m,H]``; None: they are seen in the trial.
@@ -79,10 +84,19 @@ def certify_by_trial(
         interface: what the episodes are made of, as ``problem.interface`` is; only with `Episode` records.
         **declarations: of a `BlackBox`.
 
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("machine")
+        >>> gentle, fast = [[1, 0], [1, 0]], [[0, 1], [0, 1]]
+        >>> ss.certify_by_trial(problem, gentle, episodes=1000).verdict
+        ('safe',)
+        >>> ss.certify_by_trial(problem, fast, episodes=1000, early=True).verdict
+        ('unsafe',)
+
     """
     most = as_count("episodes", episodes, least=2, error=InvalidOption)
     delta = as_delta(delta)
-    seed = as_count("seed", seed, least=0, error=InvalidOption)
+    seed = as_count("seed", seed, least=0, most=None, error=InvalidOption)
     known, play = _open(source, interface, declarations, seed)
     pi = as_policy(policy, (known.H, known.S, known.A), known.mask)
     declared = declare(known, thresholds, constraint_totals, threshold_totals)
@@ -113,6 +127,13 @@ def episodes_needed(
         known: whether the thresholds are.
         delta: the confidence is 1 - delta.
 
+    Examples:
+        >>> import safespot as ss
+        >>> ss.episodes_needed(width=0.5, span=2)
+        352
+        >>> ss.episodes_needed(width=0.5, span=2, deviation=0.3, known=True)
+        141
+
     """
     m = as_count("constraints", constraints, least=1, error=InvalidOption)
     largest = span / 2.0 if deviation is None else deviation
@@ -129,6 +150,11 @@ def episodes_needed(
     # b z + a z^2 with z = 1 / sqrt(n - 1), b = sd sqrt(2 log) and a = 7 log / 3: solved for z.
     a, b, c = 7.0 * log / 3.0, largest / span * math.sqrt(2.0 * log), width / (2.0 * span)
     root = 2.0 * c / (b + math.sqrt(b**2 + 4.0 * a * c))
+    if root < MOST**-0.5:
+        raise InvalidOption(
+            f"a width of {width} takes more than {MOST:.0e} episodes where a sum can range over {span}; ask for a "
+            "wider one."
+        )
     return 1 + math.ceil(1.0 / root**2)
 
 
@@ -209,6 +235,7 @@ def _certificate(
         subject="policy",
         policy_digest=policy_digest(pi),
         data_digest=checksum({"statements": x}, {"delta": delta, "early": early}),
+        doubts=known.doubts.sentences(),
     )
 
 
@@ -231,6 +258,12 @@ def _open(
                 "Problem without drift whose CMDP has the thresholds of the moment (cmdp.with_thresholds)."
             )
         return as_interface(**source.interface), lambda pi: _from_problem(source, pi, seed)
+    if isinstance(source, Log):
+        if given is not None or declarations:
+            raise InvalidOption("a log has its interface already, and takes no declarations.")
+        known = as_interface(**source.interface)
+        known.doubts.rejected = len(source.rejected)
+        return known, lambda pi: _from_episodes(iter(source.episodes), known, pi)
     if isinstance(source, Iterable):
         if given is None or declarations:
             raise InvalidOption(
@@ -240,7 +273,7 @@ def _open(
             known = as_interface(**given)
         except TypeError as problem:
             raise InvalidOption(f"interface: {problem}.") from None
-        return known, lambda pi: _from_episodes(iter(source), known)
+        return known, lambda pi: _from_episodes(iter(source), known, pi)
     if given is not None:
         raise InvalidOption(
             "unexpected interface=: it goes with episodes, an environment declares its own."
@@ -249,7 +282,7 @@ def _open(
 
     box = as_box(source, declarations)
     known = as_interface(**box.interface)
-    return known, lambda pi: _from_episodes(_played(box, pi, seed), known)
+    return known, lambda pi: _from_episodes(_played(box, pi, seed), known, pi)
 
 
 def _from_problem(problem: Problem, pi: Policy, seed: int) -> Sums:
@@ -298,9 +331,22 @@ def _played(box: BlackBox, pi: Policy, seed: int) -> Iterator[Episode]:
         yield box.play(pi, rng.random(H))
 
 
-def _from_episodes(episodes: Iterator[Episode], known: Interface) -> Sums:
+def _from_episodes(episodes: Iterator[Episode], known: Interface, pi: Policy) -> Sums:
+    numbers, steps = itertools.count(), np.arange(known.H)
+
+    def checked(episode: Episode) -> InsideEpisode:
+        number, inside = next(numbers), known.inside(episode)
+        likely = pi[steps, episode.states[:-1], episode.actions]
+        if not likely.all():
+            h = int(likely.argmin())
+            raise InvalidEpisode(
+                f"episode {number} takes action {episode.actions[h]} in state {episode.states[h]} at step {h}, which "
+                "the policy never does. A trial counts episodes of this policy alone; give those."
+            )
+        return inside
+
     def play(n: int) -> Float:
-        rows = [episode_sums(known.inside(each)) for each in itertools.islice(episodes, n)]
+        rows = [episode_sums(checked(each)) for each in itertools.islice(episodes, n)]
         if len(rows) < n:
             raise InvalidOption(
                 f"the episodes ended {n - len(rows)} before the trial did; give as many as it asks for."

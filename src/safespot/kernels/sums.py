@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..arrays import Float
 from .jit import inlined, inlined_noalias
 
@@ -183,6 +186,26 @@ def dot(x: Float, y: Float) -> float:
     for k in range(whole, n):
         a += x[k] * y[k]
     return (a + b) + (c + d)
+
+
+@inlined
+def dot_at(x: Float, places: NDArray[np.int32], first: int, last: int, y: Float) -> float:
+    """``sum_j x[j] y[places[j]]`` over j from `first` up to `last`."""
+    entries, at = x[first:last], places[first:last]
+    sum_j = 0.0
+    for j in range(entries.shape[0]):
+        sum_j += entries[j] * y[counted(at[j])]
+    return sum_j
+
+
+@inlined
+def add_at(
+    factor: float, x: Float, places: NDArray[np.int32], first: int, last: int, out: Float
+) -> None:
+    """``out[places[j]] += factor x[j]`` for j from `first` up to `last`."""
+    entries, at = x[first:last], places[first:last]
+    for j in range(entries.shape[0]):
+        out[counted(at[j])] += factor * entries[j]
 
 
 @inlined

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -11,7 +12,7 @@ from ..errors import InvalidFile, InvalidOption, UnknownName, unknown
 from ..files import read_arrays
 from .dope import DOPE
 from .fixed import Fixed, Uniform
-from .learner import Learner
+from .learner import KNOWN, Learner
 from .opt_cmdp import OptCMDP
 from .opt_cmdp_bonus import OptCMDPBonus
 from .opt_dual import OptDual
@@ -36,56 +37,110 @@ __all__ = [
     "Spot",
     "SpotOptions",
     "Uniform",
+    "find",
     "load",
     "make",
     "names",
     "options",
 ]
 
-_LEARNERS: dict[str, type[Learner]] = {
-    learner.name: learner
-    for learner in (
-        DOPE, Fixed, OptCMDP, OptCMDPBonus, OptDual, OptPessLP, OptPessPrimalDual, OptPrimalDual,
-        RegularizedPrimalDual, Spot, Uniform,
-    )
-}  # fmt: skip
+_READY = (
+    DOPE, Fixed, OptCMDP, OptCMDPBonus, OptDual, OptPessLP, OptPessPrimalDual, OptPrimalDual,
+    RegularizedPrimalDual, Spot, Uniform,
+)  # fmt: skip
 
 
 def names() -> list[str]:
-    """The names that `make` takes."""
-    return sorted(_LEARNERS)
+    """The names of the ready learners; `make` takes ``"package.module:Class"`` too.
+
+    Examples:
+        >>> import safespot as ss
+        >>> ss.learners.names()
+        ['dope', 'fixed', 'opt-cmdp', ..., 'spot', 'uniform']
+
+    """
+    return sorted(learner.name for learner in _READY)
 
 
 def options(name: str) -> list[str]:
-    """The options that the learner of that name takes."""
-    return [option.name for option in fields(_find(name).options_type)]
+    """The options that the learner of that name takes.
+
+    Examples:
+        >>> import safespot as ss
+        >>> ss.learners.options("dope")
+        ['episodes', 'thresholds', 'stance', ..., 'baseline', 'slack']
+
+    """
+    return [option.name for option in fields(find(name).options_type)]
 
 
 def make(
-    name: str, interface: Mapping[str, Any], *, episodes: int | None, **options: Any
+    name: str, interface: Mapping[str, Any], /, *, episodes: int | None, **options: Any
 ) -> Learner:
-    """The learner of that name for ``problem.interface``."""
-    learner = _find(name)
-    takes = [option.name for option in fields(learner.options_type)]
-    for option in options:
-        if option not in takes:
-            raise InvalidOption(f"learner {name!r}: {unknown('option', option, takes)}")
+    """The learner of that name for ``problem.interface``.
+
+    One of your own is named by where it is, ``"package.module:Class"``; sweeps and the command take that name too.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("machine")
+        >>> learner = ss.learners.make("spot", problem.interface, episodes=500, rho=2.4)
+        >>> print(learner.name, learner.rho, learner.policy.shape)
+        spot 2.4 (2, 2, 2)
+
+    """
+    learner = find(name)
     try:
         return learner(**interface, episodes=episodes, **options)
-    except TypeError as problem:
+    except InvalidOption as problem:
+        raise InvalidOption(f"learner {name!r}: {problem}") from None
+    except (TypeError, OverflowError) as problem:  # such as a number that no float can be
         raise InvalidOption(f"learner {name!r}: {problem}.") from None
 
 
 def load(path: str | Path) -> Learner:
-    """The learner in a file, whichever it is; a damaged file is an `InvalidFile`."""
+    """The learner in a file, whichever it is; a damaged file is an `InvalidFile`.
+
+    Nothing is imported because a file says so: a learner of your own must have been imported before.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("machine")
+        >>> learner = ss.Spot(**problem.interface, episodes=500, slack=1.0)
+        >>> run = ss.learn(problem, learner, episodes=200)
+        >>> learner.save("machine.safetensors")
+        >>> ss.learners.load("machine.safetensors").episode
+        201
+
+    """
     _, about = read_arrays(path, "learner")
     name = about.get("learner")
-    if not isinstance(name, str) or name not in _LEARNERS:
+    if not isinstance(name, str) or name not in KNOWN:
         raise InvalidFile(f"{path}: {unknown('learner', name, names())}")
-    return _LEARNERS[name].load(path)
+    return KNOWN[name].load(path)
 
 
-def _find(name: str) -> type[Learner]:
-    if not isinstance(name, str) or name not in _LEARNERS:
+def find(name: str) -> type[Learner]:
+    """The class of that name: a ready learner's, or ``"package.module:Class"``.
+
+    Examples:
+        >>> import safespot as ss
+        >>> ss.learners.find("opt-cmdp").__name__
+        'OptCMDP'
+        >>> ss.learners.find("safespot.learners.dope:DOPE").name
+        'dope'
+
+    """
+    ready = {learner.name: learner for learner in _READY}
+    if isinstance(name, str) and name in ready:
+        return ready[name]
+    if not isinstance(name, str) or ":" not in name:
         raise UnknownName(unknown("learner", name, names()))
-    return _LEARNERS[name]
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as problem:
+        raise UnknownName(f"learner {name!r} cannot be imported: {problem}.") from None
+    if not (isinstance(found, type) and issubclass(found, Learner)):
+        raise UnknownName(f"learner {name!r} is not a subclass of safespot.Learner.")
+    return found

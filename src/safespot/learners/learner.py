@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -41,9 +41,38 @@ from ..spot.visits import (
 from .compiled_step import observe_episode
 from .limits import empty_limits, grow_limits, limits_arrays, restored_limits
 from .options import LARGEST, DualOptions, Options
+from .signature import checked, documented, signature_of
 
 FIRST_EPOCH = 1024  # episodes of the first epoch when T is unknown
 L = TypeVar("L", bound="Learner")
+KNOWN: dict[str, type[Learner]] = {}  # every learner that has been imported, by its name
+
+
+@runtime_checkable
+class OnlineLearner(Protocol):
+    """What a learner and a durable one share: a policy to play, and an episode to observe."""
+
+    @property
+    def learner(self) -> Learner:
+        """The learner itself."""
+
+    @property
+    def interface(self) -> Interface:
+        """What it knows of the problem."""
+
+    @property
+    def policy(self) -> Policy:
+        """``[H,S,A]``: for the coming episode."""
+
+    @property
+    def episode(self) -> int:
+        """The number of the coming episode, from 1."""
+
+    def act(self, step: int, state: int, rng: np.random.Generator) -> int:
+        """Draw an action of the coming episode's policy."""
+
+    def observe(self, episode: Episode, played: ArrayLike | str | None = None) -> None:
+        """Learn from the episode that was played."""
 
 
 class Learner(ABC):
@@ -51,6 +80,16 @@ class Learner(ABC):
 
     Everything that goes in or comes out is in the user's senses and units; `rho`, the bound of the multipliers, has
     none.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem, noise = ss.problems.make("machine"), ss.streams(seed=0)
+        >>> learner = ss.Spot(**problem.interface, episodes=500, slack=1.0)
+        >>> for t in range(1, 4):
+        ...     learner.observe(ss.play(problem, learner.policy, noise, t))
+        >>> learner.episode
+        4
+
     """
 
     name: ClassVar[str]  # what `learners.make` calls it
@@ -79,10 +118,19 @@ class Learner(ABC):
         self.interface = f = make_interface(
             states, actions, horizon, constraints, start, action_mask, senses, ranges
         )
-        self.options = o = self.options_type(**options)
+        self.options = o = checked(self.options_type, options)
         self.statistics = empty_statistics(f.H, f.S, f.A, f.m)
         self.declared = declare(f, o.thresholds, o.constraint_totals, o.threshold_totals)
         self.window = empty_limits(f, o, self.declared)
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """A learner is known by its name, and its signature is that of its options."""
+        super().__init_subclass__(**arguments)
+        if "name" in cls.__dict__:
+            KNOWN[cls.name] = cls
+        if hasattr(cls, "options_type"):
+            cls.__signature__ = signature_of(cls.options_type)  # type: ignore[attr-defined]
+            cls.__doc__ = documented(cls.__dict__.get("__doc__"), cls.options_type)
 
     # What a user reads
 
@@ -113,6 +161,11 @@ class Learner(ABC):
         """t, the number of the coming episode, from 1."""
         return int(self.state.finished[0]) + 1
 
+    @property
+    def learner(self) -> Learner:
+        """The learner itself, as a durable one has it."""
+        return self
+
     # What a user does
 
     def act(self, step: int, state: int, rng: np.random.Generator) -> int:
@@ -136,8 +189,9 @@ class Learner(ABC):
         `played` says by which policy, ``[H,S,A]`` or its digest (`policy_digest`), where it was not `policy`: a learner
         that tries a policy counts that policy's own episodes only. Counts and limits learn from all of them.
         """
-        inside = self.inside(episode)
+        inside = self.check(episode)
         self.identify(played)
+        self.interface.doubts.clipped += episode.clipped
         self.make_room()
         observe_episode(self.rates, self.state, self.statistics, self.window, inside)
         self.settle()
@@ -169,9 +223,9 @@ class Learner(ABC):
         o = self.options
         return o.constraint_totals is not None or o.threshold_totals is not None
 
-    def inside(self, episode: Episode) -> InsideEpisode:
-        """Check an episode, also against the totals that were declared, and bring it inside."""
-        inside = self.interface.inside(episode)
+    def check(self, episode: Episode) -> InsideEpisode:
+        """Check an episode, also against the totals that were declared, and bring it inside; it is not counted yet."""
+        inside = self.interface.check(episode)
         if self.declares_totals:
             check_totals(self.declared, inside)
         return inside

@@ -27,7 +27,17 @@ from .plausible_models import optimistic_plan
 
 
 class OptCMDP(Planner):
-    """The optimistic program over a confidence set of transitions."""
+    """The optimistic program over a confidence set of transitions.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("machine")
+        >>> learner = ss.OptCMDP(**problem.interface, episodes=500, thresholds=[1.0], bonus_scale=0.1)
+        >>> run = ss.learn(problem, learner)
+        >>> print(run.values[-1].round(1), run.constraint_values[-1].round(1))  # at best 11, at a strain of 1
+        11.2 [1.1]
+
+    """
 
     name = "opt-cmdp"
     options_type = PlannerOptions

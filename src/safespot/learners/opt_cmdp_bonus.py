@@ -37,7 +37,17 @@ from .plausible_models import (
 
 
 class OptCMDPBonus(Planner):
-    """The optimistic program on the empirical model, with bonuses."""
+    """The optimistic program on the empirical model, with bonuses.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("machine")
+        >>> learner = ss.OptCMDPBonus(**problem.interface, episodes=500, thresholds=[1.0], bonus_scale=0.1)
+        >>> run = ss.learn(problem, learner)
+        >>> print(run.values[-1].round(1), run.constraint_values[-1].round(1))  # at best 11, at a strain of 1
+        11.3 [1.1]
+
+    """
 
     name = "opt-cmdp-bonus"
     options_type = PlannerOptions

@@ -29,7 +29,17 @@ from .plausible_models import best_response
 
 
 class OptDual(Planner):
-    """A projected dual step; the primal is optimistic planning for the current multipliers."""
+    """A projected dual step; the primal is optimistic planning for the current multipliers.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("machine")
+        >>> learner = ss.OptDual(**problem.interface, episodes=500, thresholds=[1.0], slack=1.0, bonus_scale=0.1)
+        >>> run = ss.learn(problem, learner)
+        >>> print(run.multipliers[-1].round(1))  # a unit of strain is worth 3
+        [3.]
+
+    """
 
     name = "opt-dual"
     options_type = DualOptions

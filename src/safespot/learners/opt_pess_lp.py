@@ -37,7 +37,19 @@ from .plausible_models import (
 
 
 class OptPessLP(BaselinePlanner):
-    """`DOPE` on the empirical model: pessimistic about constraints; the baseline until a plan is safe."""
+    """`DOPE` on the empirical model: pessimistic about constraints; the baseline until a plan is safe.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem, gentle = ss.problems.make("machine"), [[1, 0], [1, 0]]
+        >>> learner = ss.OptPessLP(
+        ...     **problem.interface, episodes=500, thresholds=[1.0], baseline=gentle, slack=1.0, bonus_scale=0.1
+        ... )
+        >>> run = ss.learn(problem, learner)
+        >>> print(run.strong_violation[-1], run.values[-1] > ss.evaluate(problem.cmdp, gentle).value)
+        0.0 True
+
+    """
 
     name = "opt-pess-lp"
 

@@ -54,7 +54,19 @@ class OptPessPrimalDualOptions(Options):
 
 
 class OptPessPrimalDual(Planner):
-    """A dual step towards tightened limits; the primal is optimistic planning."""
+    """A dual step towards tightened limits; the primal is optimistic planning.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("machine")
+        >>> learner = ss.OptPessPrimalDual(
+        ...     **problem.interface, episodes=500, thresholds=[1.0], slack=1.0, bonus_scale=0.1
+        ... )
+        >>> run = ss.learn(problem, learner)
+        >>> print(run.violation[-1] < 0)  # on average the limit was kept
+        True
+
+    """
 
     name = "opt-pess-primal-dual"
     options_type = OptPessPrimalDualOptions

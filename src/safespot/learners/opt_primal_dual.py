@@ -13,6 +13,18 @@ from .spot import Spot
 
 
 class OptPrimalDual(Spot):
-    """The step of SPOT under a name of its own, for known thresholds. Weak regret and violation of order sqrt(T)."""
+    """The step of SPOT under a name of its own, for known thresholds. Weak regret and violation of order sqrt(T).
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("machine")
+        >>> learner = ss.OptPrimalDual(
+        ...     **problem.interface, episodes=500, thresholds=[1.0], slack=1.0, bonus_scale=0.01
+        ... )
+        >>> run = ss.learn(problem, learner)
+        >>> print(learner.thresholds, run.values[-1].round(1), run.constraint_values[-1].round(1))
+        [1.] 9.0 [0.4]
+
+    """
 
     name = "opt-primal-dual"

@@ -140,6 +140,14 @@ class DualOptions(Options):
 class SpotOptions(DualOptions):
     """The options of `Spot`: those of `Options` and `DualOptions`, and two more.
 
+    Examples:
+        >>> import safespot as ss
+        >>> learner = ss.Spot(**ss.problems.make("machine").interface, episodes=500, slack=1.0, stance=0.5)
+        >>> learner.options == ss.SpotOptions(episodes=500, slack=1.0, stance=0.5)
+        True
+        >>> ss.SpotOptions(episodes=500, slack=1.0, stance="optimistic").xi
+        1.0
+
     Args:
         bonus: "hoeffding" (the paper) or "bernstein".
         policy_step: eta; the paper's by default.

@@ -108,7 +108,20 @@ class RegularizedState(NamedTuple):
 
 
 class RegularizedPrimalDual(PrimalDual):
-    """Primal-dual steps on a Lagrangian with entropy and a quadratic in the multipliers."""
+    """Primal-dual steps on a Lagrangian with entropy and a quadratic in the multipliers.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("machine")
+        >>> learner = ss.RegularizedPrimalDual(
+        ...     **problem.interface, episodes=500, thresholds=[1.0], rho=2.4, bonus_scale=0.01,
+        ...     regularization=0.05, policy_step=0.2, dual_step=0.2,
+        ... )
+        >>> run = ss.learn(problem, learner)
+        >>> print(run.values[-1].round(1), run.constraint_values[-1].round(1))
+        11.6 [1.2]
+
+    """
 
     name = "regularized-primal-dual"
     options_type = RegularizedOptions

@@ -26,6 +26,18 @@ class Spot(PrimalDual):
 
     `policy` is what to play in the coming episode; `observe` takes what was seen in it. Everything that goes in or
     comes out is in the user's senses and units; `rho` has none.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("machine")
+        >>> learner = ss.Spot(
+        ...     **problem.interface, episodes=500, slack=1.0, bonus_scale=0.01, threshold_scale=0.1
+        ... )
+        >>> run = ss.learn(problem, learner)
+        >>> lower, upper = learner.threshold_bounds  # the budget is 1, and only seen through noise
+        >>> print(lower.round(2), upper.round(2))
+        [0.73] [1.26]
+
     """
 
     name = "spot"

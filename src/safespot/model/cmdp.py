@@ -30,7 +30,7 @@ from ..arrays import (
     place,
 )
 from ..errors import InvalidFile, InvalidModel
-from ..files import read_arrays, write_arrays
+from ..files import check_memory, read_arrays, write_arrays
 from ..units import Units, check_means, make_units, spread_thresholds
 from .transitions import Transitions, as_matrices, as_transitions, check_rows
 
@@ -69,6 +69,16 @@ class CMDP:
 
     Attributes are named like the arguments and hold what the user said; time-homogeneous arrays are
     broadcast over the steps without a copy. `limits` are the episodic thresholds ``[m]``.
+
+    Examples:
+        >>> import safespot as ss
+        >>> cmdp = ss.CMDP(  # one state, one step: a risky arm, and one that is safe and pays less
+        ...     [[[1], [1]]], rewards=[[1.0, 0.4]], constraints=[[[0, 1]]], thresholds=[0.5], horizon=1
+        ... )
+        >>> cmdp
+        <CMDP S=1 A=2 H=1 m=1, dense transitions>
+        >>> round(ss.solve(cmdp).value, 6)
+        0.7
 
     """
 
@@ -202,6 +212,7 @@ class CMDP:
         try:
             S, H = int(about["states"]), int(about["horizon"])
             r, g = parts["rewards"], parts["constraints"]
+            check_memory(path, 8 * 2 * len(g) * H)  # thresholds, spread over the steps
             mask, start = parts.get("actions"), parts["start"]
             if r.shape[-2] != S:
                 raise InvalidModel(f"it declares {S} states and has rewards of {r.shape[-2]}.")

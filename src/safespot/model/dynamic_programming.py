@@ -10,7 +10,7 @@ from ..arrays import Float, Int
 from ..kernels.jit import inlined, inlined_noalias, kernel
 from ..kernels.sums import by_length, dot, mix_rows, offset
 from .cmdp import Model
-from .transitions import block, expect, push
+from .transitions import block, expect, expect_all, push
 
 if TYPE_CHECKING:
     pass
@@ -114,22 +114,22 @@ def best_deterministic(model: Model, weights: Float) -> tuple[Int, Float]:
     S = model.start.shape[0]
     H, A = model.alpha.shape[1], rows // S
     plan = np.zeros((H, S), np.int64)
-    V, W = np.zeros(S), np.zeros(S)
+    V, Q = np.zeros(S), np.zeros(rows)
     for h in range(H - 1, -1, -1):
         k = h if steps > 1 else 0
-        allowed = h if model.mask.shape[0] > 1 else 0
+        allowed = model.mask[h if model.mask.shape[0] > 1 else 0]
+        expect_all(model.P, h, allowed, V, Q)
         for s in range(S):
             best, choice = -np.inf, 0
             for a in range(A):
                 row = s * A + a
-                if model.mask[allowed, row]:
-                    q = expect(model.P, h, row, V)
+                if allowed[row]:
+                    q = Q[row]
                     for c in range(components):
                         q += weights[c] * model.payoffs[c, k, row]
                     if q > best:
                         best, choice = q, a
-            plan[h, s], W[s] = choice, best
-        V, W = W, V
+            plan[h, s], V[s] = choice, best
     return plan, plan_values(model, plan)
 
 

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,13 +18,19 @@ from .cmdp import CMDP, Model
 from .dynamic_programming import add_occupancy, best_deterministic, policy_values
 from .occupancy_program import occupancy_program
 
-if TYPE_CHECKING:
-    pass
-
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Exact values of a policy, in the user's terms."""
+    """Exact values of a policy, in the user's terms.
+
+    Examples:
+        >>> import safespot as ss
+        >>> cmdp = ss.problems.make("triage").cmdp
+        >>> found = ss.evaluate(cmdp, [[0, 1, 0], [0, 1, 0]])  # everybody to the ward
+        >>> print(round(found.value, 6), found.constraints, cmdp.limits.round(6))
+        2.4 [0. 3.] [1.8 2.1]
+
+    """
 
     value: float
     constraints: Float  # [m]
@@ -33,7 +38,17 @@ class Evaluation:
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """A constrained optimum, in the user's terms."""
+    """A constrained optimum, in the user's terms.
+
+    Examples:
+        >>> import safespot as ss
+        >>> best = ss.solve(ss.problems.make("machine", budget=2.0).cmdp)
+        >>> print(round(best.value, 6), best.constraints.round(6), best.method)
+        14.0 [2.] columns
+        >>> print(best.policy[0, 0].round(6))
+        [1. 0.]
+
+    """
 
     value: float
     constraints: Float  # [m]
@@ -45,7 +60,15 @@ class Solution:
 
 @dataclass(frozen=True, eq=False)
 class Slater:
-    """The policy with the largest common margin, and of these the one with the largest reward."""
+    """The policy with the largest common margin, and of these the one with the largest reward.
+
+    Examples:
+        >>> import safespot as ss
+        >>> safest = ss.slater(ss.problems.make("machine").cmdp)
+        >>> print(round(safest.margin, 6), round(safest.value, 6), round(safest.rho, 6))
+        1.0 8.0 2.4
+
+    """
 
     policy: Policy  # [H, S, A]
     margin: float  # every limit is kept with at least this room, in its own units
@@ -55,7 +78,16 @@ class Slater:
 
 
 def evaluate(cmdp: CMDP, policy: ArrayLike) -> Evaluation:
-    """The exact values of `policy` ``[H,S,A]`` by backward induction."""
+    """The exact values of `policy` ``[H,S,A]`` by backward induction.
+
+    Examples:
+        >>> import safespot as ss
+        >>> always_fast = [[0, 1], [0, 1]]
+        >>> found = ss.evaluate(ss.problems.make("machine").cmdp, always_fast)
+        >>> print(found.value, found.constraints)
+        18.0 [5.]
+
+    """
     cmdp = _as_cmdp(cmdp)
     values = policy_values(cmdp.model, cmdp.policy(policy))
     return Evaluation(_value(cmdp, values), _constraints(cmdp, values))
@@ -70,6 +102,12 @@ def solve(cmdp: CMDP, method: str = "columns") -> Solution:
 
     Raises:
         Infeasible: no policy keeps every limit.
+
+    Examples:
+        >>> import safespot as ss
+        >>> best = ss.solve(ss.problems.make("machine").cmdp)
+        >>> print(round(best.value, 6), best.multipliers.round(6))
+        11.0 [3.]
 
     """
     cmdp = _as_cmdp(cmdp)
@@ -102,6 +140,13 @@ def slater(cmdp: CMDP) -> Slater:
 
     Raises:
         Infeasible: even the largest margin is negative.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("machine")
+        >>> learner = ss.Spot(**problem.interface, episodes=500, rho=ss.slater(problem.cmdp).rho)
+        >>> round(learner.rho, 6)
+        2.4
 
     """
     cmdp = _as_cmdp(cmdp)
@@ -157,7 +202,7 @@ def _infeasible(cmdp: CMDP) -> Infeasible:
     for i in range(cmdp.m):
         reach = pricing(np.eye(1, 1 + cmdp.m, 1 + i)[0]).values[1:]
         best.append(float(units.constraints.total_outside(reach, H)[i]))
-        if reach[i] < cmdp.model.limits[i] - TOLERANCE * H:
+        if reach[i] < cmdp.model.limits[i] - TOLERANCE:
             return Infeasible(
                 f"constraint {i} cannot be kept: it asks for {units.senses[i]} {limits[i]:.6g} over "
                 f"an episode, and the best that any policy reaches is {best[i]:.6g}. Move the limit "
@@ -222,7 +267,12 @@ def _occupancy_program(cmdp: CMDP, solver: str = "choose") -> tuple[Float, Float
     highs.run()
     status = highs.modelStatusToString(highs.getModelStatus())
     if status in ("Infeasible", "Primal infeasible or unbounded"):
-        raise _infeasible(cmdp)
+        if best_mixture(_Pricing(cmdp.model), cmdp.model.limits) is None:
+            raise _infeasible(cmdp)
+        raise SolverError(
+            f"HiGHS takes the limits of {cmdp!r} for infeasible, but they can just be kept. Use the "
+            "method 'columns', which is exact."
+        )
     if status != "Optimal":
         raise SolverError(f"HiGHS ended with '{status}' on the occupancy program of {cmdp!r}.")
     solution = highs.getSolution()

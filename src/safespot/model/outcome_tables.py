@@ -32,7 +32,16 @@ from .signals import Signals
 
 
 class TableOutcome(NamedTuple):
-    """One thing that can happen: what functions for rewards and constraints are given."""
+    """One thing that can happen: what functions for rewards and constraints are given.
+
+    Examples:
+        >>> import safespot as ss
+        >>> def fell(outcome):
+        ...     return float(outcome.ended and outcome.reward == 0)
+        >>> fell(ss.gym.TableOutcome(state=4, action=1, next_state=5, reward=0.0, ended=True))
+        1.0
+
+    """
 
     state: int
     action: int
@@ -46,6 +55,13 @@ class Ending:
     """What every step after an ending pays and counts, in the user's units.
 
     `constraints` has a number for each constraint, or one number for all. Equal endings share an absorbing state.
+
+    Examples:
+        >>> import safespot as ss
+        >>> died = ss.Ending(reward=0, constraints=1)  # where constraints count costs: death is never safe
+        >>> died.payoffs(m=2).tolist()
+        [0.0, 1.0, 1.0]
+
     """
 
     reward: float
@@ -109,6 +125,20 @@ def problem_from_table(
 
     Rewards and constraints of a CMDP belong to a state and an action. Those of outcomes are averaged with their
     probabilities, and what is observed is drawn around the average, whichever outcome it was.
+
+    Examples:
+        >>> import gymnasium
+        >>> import safespot as ss
+        >>> problem = ss.problem_from_table(
+        ...     gymnasium.make("FrozenLake-v1"),
+        ...     horizon=10,
+        ...     constraints=lambda outcome: outcome.ended and outcome.reward == 0,  # fell into a hole
+        ...     thresholds=[0.2],
+        ...     senses="<=",
+        ...     endings=ss.Ending(reward=0, constraints=0),
+        ... )
+        >>> round(ss.solve(problem.cmdp).value, 3)
+        0.041
 
     """
     base = getattr(env, "unwrapped", env)

@@ -18,6 +18,13 @@ class Problem:
         cmdp: the truth.
         signals: the noise laws; Bernoulli for everything by default.
 
+    Examples:
+        >>> import safespot as ss
+        >>> cmdp = ss.problems.make("machine").cmdp
+        >>> problem = ss.Problem(cmdp, ss.Signals(rewards=ss.Deterministic(), thresholds=ss.Gaussian(0.2)))
+        >>> print(problem.interface["states"], problem.interface["senses"], problem.signals.thresholds)
+        2 ('<=',) Gaussian(sd=0.2)
+
     """
 
     cmdp: CMDP

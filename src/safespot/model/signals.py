@@ -27,14 +27,32 @@ BERNOULLI, BETA, GAUSSIAN, DETERMINISTIC = range(4)
 
 @dataclass(frozen=True)
 class Bernoulli:
-    """1 with probability `mean`, else 0: the noisiest signal in [0,1]."""
+    """1 with probability `mean`, else 0: the noisiest signal in [0,1].
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.Problem(ss.problems.make("bandit").cmdp, ss.Signals(rewards=ss.Bernoulli()))
+        >>> noise, safe = ss.streams(seed=0), [[0, 1]]  # which pays 2/5 on average
+        >>> [float(ss.play(problem, safe, noise, t).rewards[0]) for t in range(1, 6)]
+        [1.0, 0.0, 0.0, 1.0, 1.0]
+
+    """
 
     code, parameter = BERNOULLI, 0.0
 
 
 @dataclass(frozen=True)
 class Beta:
-    """Beta(c·mean, c·(1 - mean)); its variance is mean·(1 - mean) / (1 + concentration)."""
+    """Beta(c·mean, c·(1 - mean)); its variance is mean·(1 - mean) / (1 + concentration).
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.Problem(ss.problems.make("bandit").cmdp, ss.Signals(rewards=ss.Beta(10_000)))
+        >>> noise, safe = ss.streams(seed=0), [[0, 1]]  # which pays 2/5 on average
+        >>> [round(float(ss.play(problem, safe, noise, t).rewards[0]), 1) for t in range(1, 6)]
+        [0.4, 0.4, 0.4, 0.4, 0.4]
+
+    """
 
     concentration: float = 10.0
     code = BETA
@@ -50,7 +68,16 @@ class Beta:
 
 @dataclass(frozen=True)
 class Gaussian:
-    """mean + clip(sd·z, -d, d), d = min(mean, 1 - mean); `sd` is in units of the inside, [0,1]."""
+    """mean + clip(sd·z, -d, d), d = min(mean, 1 - mean); `sd` is in units of the inside, [0,1].
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.Problem(ss.problems.make("bandit").cmdp, ss.Signals(rewards=ss.Gaussian(sd=0.005)))
+        >>> noise, safe = ss.streams(seed=0), [[0, 1]]  # which pays 2/5 on average
+        >>> [round(float(ss.play(problem, safe, noise, t).rewards[0]), 1) for t in range(1, 6)]
+        [0.4, 0.4, 0.4, 0.4, 0.4]
+
+    """
 
     sd: float = 0.1
     code = GAUSSIAN
@@ -66,7 +93,16 @@ class Gaussian:
 
 @dataclass(frozen=True)
 class Deterministic:
-    """The mean itself."""
+    """The mean itself.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.Problem(ss.problems.make("bandit").cmdp, ss.Signals(rewards=ss.Deterministic()))
+        >>> noise, safe = ss.streams(seed=0), [[0, 1]]  # which pays 2/5 on average
+        >>> [float(ss.play(problem, safe, noise, t).rewards[0]) for t in range(1, 6)]
+        [0.4, 0.4, 0.4, 0.4, 0.4]
+
+    """
 
     code, parameter = DETERMINISTIC, 0.0
 
@@ -81,6 +117,14 @@ class Drift:
     Up to episode `first` (1-based) the CMDP's hold; from `last` on these do; in between they are
     interpolated linearly. Without `last` they change in one step: `first` is the first episode
     with the new ones.
+
+    Examples:
+        >>> import safespot as ss
+        >>> drift = ss.Drift(thresholds=[3.0], first=100, last=300)
+        >>> problem = ss.Problem(ss.problems.make("machine").cmdp, ss.Signals(drift=drift))
+        >>> [drift.progress(t) for t in (100, 200, 400)]  # while the budget moves from 1 to 3
+        [0.0, 0.5, 1.0]
+
     """
 
     thresholds: ArrayLike  # [m] or [m, H], in the user's terms
@@ -101,7 +145,14 @@ class Drift:
 
 @dataclass(frozen=True)
 class Signals:
-    """The noise law of each kind of signal, and how the thresholds drift (None: they do not)."""
+    """The noise law of each kind of signal, and how the thresholds drift (None: they do not).
+
+    Examples:
+        >>> import safespot as ss
+        >>> ss.Signals(thresholds=ss.Gaussian(sd=0.2))
+        Signals(rewards=Bernoulli(), constraints=Bernoulli(), thresholds=Gaussian(sd=0.2), drift=None)
+
+    """
 
     rewards: Law = Bernoulli()
     constraints: Law = Bernoulli()

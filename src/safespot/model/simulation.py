@@ -22,7 +22,17 @@ from .transitions import pick, successor
 
 
 class Streams(NamedTuple):
-    """One random generator per purpose."""
+    """One random generator per purpose.
+
+    Examples:
+        >>> import safespot as ss
+        >>> noise = ss.streams(seed=0)
+        >>> noise.thresholds.random() == ss.streams(seed=0).thresholds.random()
+        True
+        >>> noise.thresholds.random() == noise.rewards.random()
+        False
+
+    """
 
     start: np.random.Generator
     actions: np.random.Generator
@@ -51,8 +61,17 @@ class Laws(NamedTuple):
 
 
 def streams(seed: int) -> Streams:
-    """Independent generators from one seed; purpose k has the explicit spawn key (k,)."""
-    seed = as_count("seed", seed, least=0, error=InvalidOption)
+    """Independent generators from one seed; purpose k has the explicit spawn key (k,).
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem, coin = ss.problems.make("machine"), [[0.5, 0.5], [0.5, 0.5]]
+        >>> one, other = (ss.play(problem, coin, ss.streams(seed=7), episode=1) for _ in range(2))
+        >>> one == other
+        True
+
+    """
+    seed = as_count("seed", seed, least=0, most=None, error=InvalidOption)
     sequences = (np.random.SeedSequence(seed, spawn_key=(k,)) for k in range(len(Streams._fields)))
     return Streams(*(np.random.Generator(np.random.PCG64(sequence)) for sequence in sequences))
 
@@ -123,6 +142,17 @@ def play(problem: Problem, policy: ArrayLike, streams: Streams, episode: int) ->
     """Play one episode of `policy` ``[H,S,A]``; `episode` (1-based) tells where a drift stands.
 
     The streams advance, so the next call gives the next episode of the same noise.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem, noise = ss.problems.make("machine"), ss.streams(seed=0)
+        >>> for t in (1, 2, 3):
+        ...     episode = ss.play(problem, [[0, 1], [1, 0]], noise, t)
+        ...     print(episode.states, episode.actions, episode.rewards)
+        [0 1 1] [1 0] [10.  0.]
+        [0 1 1] [1 0] [10.  0.]
+        [0 0 0] [1 1] [10. 10.]
+
     """
     cmdp = problem.cmdp
     pi = cmdp.policy(policy)

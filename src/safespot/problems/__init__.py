@@ -32,22 +32,55 @@ _NAMES = (
 
 
 def names() -> list[str]:
-    """The names that `make` takes."""
+    """The names that `make` takes.
+
+    Examples:
+        >>> import safespot as ss
+        >>> ss.problems.names()
+        ['bandit', 'deep-sea', 'dosing', ..., 'triage']
+
+    """
     return sorted(_NAMES)
 
 
 def describe(name: str) -> str:
-    """What a problem is about, in one line."""
+    """What a problem is about, in one line.
+
+    Examples:
+        >>> import safespot as ss
+        >>> ss.problems.describe("machine")
+        'A machine that wears: costs and a budget, in units of their own, two days.'
+
+    """
     return (_module(name).__doc__ or "").partition("\n")[0]
 
 
 def story(name: str) -> str:
-    """All that a problem's file tells a newcomer."""
+    """All that a problem's file tells a newcomer.
+
+    Examples:
+        >>> import safespot as ss
+        >>> for line in ss.problems.story("bandit").splitlines()[2:4]:
+        ...     print(line)
+        The risky arm (action 0) pays 1 and is safe with probability 0; the safe arm (action 1) pays 2/5 and
+        is
+        safe with probability 1. A policy plays the risky arm with probability p:
+
+    """
     return inspect.getdoc(_module(name)) or ""
 
 
-def make(name: str, **options: Any) -> Problem:
-    """The problem of that name; its options are the arguments of ``problems.<name>.make``."""
+def make(name: str, /, **options: Any) -> Problem:
+    """The problem of that name; its options are the arguments of ``problems.<name>.make``.
+
+    Examples:
+        >>> import safespot as ss
+        >>> ss.problems.make("machine", budget=2.0).cmdp.limits.tolist()
+        [2.0]
+        >>> ss.problems.make("random", states=4, actions=2, seed=3).cmdp
+        <CMDP S=4 A=2 H=5 m=1, dense transitions>
+
+    """
     build = _module(name).make
     takes = inspect.signature(build).parameters
     for option in options:

@@ -61,7 +61,7 @@ def make(
     margin = 0.1 * H if slack is None else slack
     if not isinstance(margin, (int, float, np.integer, np.floating)) or not 0.0 <= margin <= H:
         raise InvalidOption(f"slack must be a number in [0, H] = [0, {H}], got {slack!r}.")
-    bits = np.random.PCG64(as_count("seed", seed, least=0, error=InvalidOption))
+    bits = np.random.PCG64(as_count("seed", seed, least=0, most=None, error=InvalidOption))
     where = _subsets(bits, S * A, S, k)
     weights = 1.0 - _uniforms(bits, S * A * k).reshape(S * A, k)  # in (0, 1]
     probabilities = weights / _row_sums(weights)

@@ -18,7 +18,20 @@ __all__ = ["write_figures", "write_report"]
 
 
 def write_report(store: Store | str | Path, path: str | Path | None = None) -> Path:
-    """Write the page of a store, ``STORE/report.html`` by default, and return where it is."""
+    """Write the page of a store, ``STORE/report.html`` by default, and return where it is.
+
+    Examples:
+        >>> import safespot as ss
+        >>> from safespot.report import write_report
+        >>> study = {
+        ...     "episodes": 200, "seeds": 3, "problem": {"name": "machine"},
+        ...     "learners": [{"name": "uniform"}, {"name": "spot", "options": {"slack": 1, "bonus_scale": 0.01}}],
+        ... }
+        >>> store = ss.sweep(study, "results", workers=1, progress=False).store
+        >>> write_report(store, "report.html").name
+        'report.html'
+
+    """
     from .page import write
 
     store = _opened(store)
@@ -31,6 +44,18 @@ def write_figures(
     """Write figures for print ("pdf", "png" or "svg"), to ``STORE/figures`` by default, and return where they are.
 
     They need Matplotlib: ``pip install "safespot[figures]"``.
+
+    Examples:
+        >>> import safespot as ss
+        >>> from safespot.report import write_figures
+        >>> study = {
+        ...     "episodes": 200, "seeds": 3, "problem": {"name": "machine"},
+        ...     "learners": [{"name": "uniform"}, {"name": "spot", "options": {"slack": 1, "bonus_scale": 0.01}}],
+        ... }
+        >>> store = ss.sweep(study, "results", workers=1, progress=False).store
+        >>> [path.name for path in write_figures(store, "svg")]
+        ['regret.svg', 'violation.svg', 'thresholds.svg', 'region.svg']
+
     """
     from .figures import write
 

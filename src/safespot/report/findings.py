@@ -18,7 +18,7 @@ from ..arrays import Float, Int
 from ..experiments import Store
 from ..experiments.settings import Setting, read_setting
 from ..experiments.spec import setting_of
-from ..experiments.store import by_run
+from ..experiments.store import answering, by_run
 from ..experiments.summary import Estimate, Group, Summary, estimate, summarize
 from ..model.problem import Problem
 
@@ -181,18 +181,21 @@ def thin(episodes: Int, points: int) -> Int:
 def _rows(store: Store, points: int) -> dict[str, dict[str, Float]]:
     """The shown rows of every run. Runs that were recorded alike are asked for together."""
     grids: dict[tuple[int, str], list[int]] = defaultdict(list)
-    for episodes, record, episode in store.query(
-        "select distinct episodes, record::varchar, episode from results join runs using (run) order by all"
-    ).fetchall():
+    with answering():
+        recorded = store.query(
+            "select distinct episodes, record::varchar, episode from results join runs using (run) order by all"
+        ).fetchall()
+    for episodes, record, episode in recorded:
         grids[episodes, record].append(episode)
     found: dict[str, dict[str, Float]] = {}
     for (episodes, record), grid in grids.items():
         shown = thin(np.array(grid), points)
-        table = store.query(
-            "select results.* from results join runs using (run) where episodes = ? and "
-            "record::varchar = ? and episode in (select unnest(?)) order by results.run, episode",
-            [episodes, record, shown.tolist()],
-        ).fetchnumpy()
+        with answering():
+            table = store.query(
+                "select results.* from results join runs using (run) where episodes = ? and "
+                "record::varchar = ? and episode in (select unnest(?)) order by results.run, episode",
+                [episodes, record, shown.tolist()],
+            ).fetchnumpy()
         found |= by_run(table)
     return found
 

@@ -112,7 +112,9 @@ def _vega() -> str:
 
 def _json(data: Any) -> str:
     text = json.dumps(data, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
-    return text.replace("</", "<\\/")  # nothing in it can end the script element
+    return text.replace(
+        "<", "\\u003c"
+    )  # nothing in it can end the script element, or begin a comment
 
 
 def _colors(lines: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -92,5 +93,7 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         table.add_column(head, justify="right" if numbers else "left", overflow="fold")
     for row in rows:
         table.add_row(*(str(cell) for cell in row))
-    # Nobody watches a pipe: there a line may be as long as it is.
-    Console(width=None if sys.stdout.isatty() else 200, highlight=False, markup=False).print(table)
+    # Nobody watches a pipe: there a line may be as long as it is, unless somebody says how wide it is.
+    said = os.environ.get("COLUMNS", "").isdigit()
+    width = None if said or sys.stdout.isatty() else 200
+    Console(width=width, highlight=False, markup=False).print(table)

@@ -97,6 +97,11 @@ def verdict(study: Study) -> list[str]:
         where, by = limit_name(study, short_by.index(max(short_by))), number(max(short_by), 2)
         if len(broke) == 1:
             said.append(f"{_who(study, broke)} broke {where} by {by} an episode.")
+        elif not kept:
+            said.append(
+                f"None kept {every} on average over the last quarter of the episodes: {worst.name} broke {where} the "
+                f"most, by {by} an episode."
+            )
         else:
             said.append(
                 f"{_who(study, broke)} did not: {worst.name} broke {where} the most, by {by} an episode."
@@ -188,7 +193,7 @@ def _certified(found: Sequence[Certificate]) -> str:
     if unsafe:
         parts.append(f"proven unsafe{of.format(len(unsafe))}")
     if unknown:
-        short_by = median(float(one.shortfall.max()) for one in unknown)
+        short_by = median(max(float(one.shortfall.max()), 0.0) for one in unknown)
         more = median(float(one.more.max()) for one in unknown)
         after = "more episodes like these would not decide it" if math.isinf(more) else (
             f"about {float(f'{more:.1e}'):,.0f} more episodes would decide it"

@@ -8,19 +8,24 @@ An episode is checked, then written to a journal and synced, then learned. Openi
 snapshot and learns the journal's episodes anew, which gives the same state bit for bit. The folder holds
 
     owner                      who has it open; locked while that process lives
+    identity                   the learner's random name, which its journals carry
     snapshot-<n>.safetensors   the learner after n episodes (`Learner.save`); the last two
     journal-<n>                the episodes from n on, until the next journal; all of them, for the audit
 
 The first snapshot is the learner that was given. A snapshot is a shortcut: where the last one is damaged, the one
 before it and two journals give the same.
+
+Each journal carries the checksum of the snapshot that it follows, too, so that what belongs to another learner is
+noticed. One thread at a time observes; the journal that is being written is locked
+itself, and is looked up under its name before an episode is acknowledged.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import socket
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -37,6 +42,7 @@ from ..evidence.interface import Interface
 from ..evidence.meter import SafetyMeter
 from ..learners import Learner, load
 from ..learners.options import Options
+from ..syscalls import Lock, take_lock
 from . import journal
 
 SNAPSHOTS = 2  # how many are kept
@@ -50,34 +56,56 @@ def open(path: str | Path, learner: Learner | None = None) -> DurableLearner:
         learner: where there is none yet, what to begin with; it is copied, not changed. Else it says again how
             the learner was made, and another configuration is an `InvalidOption`. None: whatever is there.
 
-    One process at a time has it open; others get an `InUse`. Not on network file systems: their locks and syncs promise
-    less.
+    One process at a time has it open; others get an `InUse`, and so does a process forked from it. Its threads may
+    share it. Not on network file systems: their locks and syncs promise less.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem, noise = ss.problems.make("machine"), ss.streams(seed=0)
+        >>> with ss.open("line-3", ss.Spot(**problem.interface, episodes=500, slack=1.0)) as learner:
+        ...     learner.observe(ss.play(problem, learner.policy, noise, learner.episode))
+        >>> with ss.open("line-3") as learner:  # after a restart
+        ...     print(learner.episode)
+        2
 
     """
     if learner is not None and not isinstance(learner, Learner):
         raise InvalidOption(f"open takes a learner, got {type(learner).__name__}.")
-    folder = Path(path)
-    owner = _take(folder)
-    try:
-        return DurableLearner(folder, owner, learner)
-    except OSError as problem:
-        os.close(owner)
-        raise InvalidFile(f"cannot open {folder}: {problem.strerror}.") from None
-    except BaseException:
-        os.close(owner)
-        raise
+    folder = files.as_path(path).absolute()  # the working directory may change
+    with contextlib.ExitStack() as undo:
+        try:
+            owner = _take(folder)
+            undo.callback(owner.release)
+            opened = DurableLearner(folder, owner, learner)
+        except OSError as problem:
+            raise files.failure(f"cannot open {folder}", problem) from None
+        undo.pop_all()
+    return opened
 
 
 class DurableLearner:
     """A learner whose every observed episode is on the disk; `open` makes it.
 
     `learner` is the learner itself, for whoever reads it (`certify`). What it observes past this one is not kept.
+
+    Examples:
+        >>> import numpy as np
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("machine")
+        >>> with ss.open("line-3", ss.Spot(**problem.interface, episodes=500, slack=1.0)) as learner:
+        ...     action = learner.act(step=0, state=0, rng=np.random.default_rng(0))
+        ...     learner.observe(ss.Episode([0, 0, 0], [action, 0], [10, 4], [[2], [0]], [[1], [0]]))
+        ...     print(action, learner.episode)
+        1 2
+
     """
 
-    def __init__(self, folder: Path, owner: int, given: Learner | None) -> None:
+    def __init__(self, folder: Path, owner: Lock, given: Learner | None) -> None:
         self.folder = folder
         self._owner = owner
         self._process = os.getpid()
+        self._turn = threading.RLock()  # of the thread that reads or writes
+        self._closed = False
         self._stopped = ""  # why it takes no more episodes
         self._meter: SafetyMeter | None = None  # made of the journals when it is asked for
         for kind in ("snapshot", "journal"):
@@ -85,80 +113,96 @@ class DurableLearner:
                 files.disk.remove(left)
         if not journal.numbered(folder, "snapshot") and not journal.numbered(folder, "journal"):
             _begin(folder, given)
+        if not journal.numbered(folder, "journal"):
+            journal.name_of(folder, create=True)
         # Names that a killed process gave may not be on the disk yet.
         files.disk.sync_folder(folder)
-        damaged, self.learner = _last_snapshot(folder)
-        if given is not None:
-            _check_same(folder, self.learner, given)
-        found = _replay(folder, self.learner)
-        if found is None:  # it died between a snapshot and the journal after it
-            found = self._new_journal()
-        self._journal = journal.Writer(found)
-        if damaged:
-            try:
-                self._compact(damaged)
-            except BaseException:
-                self._journal.close()
-                raise
+        lock = _lock_last(folder)
+        with contextlib.ExitStack() as undo:
+            if lock is not None:
+                undo.callback(lock.release)
+            bad, self.learner = _last_snapshot(folder)
+            if given is not None:
+                _check_same(folder, self.learner, given)
+            found = _replay(folder, self.learner)
+            if found is None:  # it died between a snapshot and the journal after it
+                _restore_doubts(folder, self.learner, given)
+                found, lock = self._new_journal()
+                undo.callback(lock.release)
+            assert lock is not None
+            self._journal = journal.Writer(found, lock)
+            if bad:
+                self._compact(bad)
+            undo.pop_all()
 
     # What a user reads
 
     @property
     def interface(self) -> Interface:
         """What the learner knows of the problem."""
-        return self.learner.interface
+        with self._alone():
+            return self.learner.interface
 
     @property
     def options(self) -> Options:
         """The learner's options."""
-        return self.learner.options
+        with self._alone():
+            return self.learner.options
 
     @property
     def policy(self) -> Policy:
         """``[H,S,A]``: pi_t, for the coming episode."""
-        return self.learner.policy
+        with self._alone():
+            return self.learner.policy
 
     @property
     def multipliers(self) -> Float:
         """``[m]``: lambda_t."""
-        return self.learner.multipliers
+        with self._alone():
+            return self.learner.multipliers
 
     @property
     def thresholds(self) -> Float:
         """``[m]``: the episodic thresholds that the coming episode's update uses."""
-        return self.learner.thresholds
+        with self._alone():
+            return self.learner.thresholds
 
     @property
     def threshold_bounds(self) -> tuple[Float, Float]:
         """(lower ``[m]``, upper ``[m]``) of the episodic thresholds."""
-        return self.learner.threshold_bounds
+        with self._alone():
+            return self.learner.threshold_bounds
 
     @property
     def episode(self) -> int:
         """t, the number of the coming episode, from 1: all before it are on the disk."""
-        return self.learner.episode
+        with self._alone():
+            return self.learner.episode
 
     @property
     def meter(self) -> SafetyMeter:
         """What all episodes of the journals prove of the violation, without a model; it goes on with every episode."""
-        self._check_open()
-        if self._meter is None:
-            self._meter = _metered(self.folder, self.learner)
-        return self._meter
+        with self._alone():
+            self._check_open()
+            if self._meter is None:
+                self._meter = _metered(self.folder, self.learner)
+            return self._meter
 
     @property
     def first(self) -> int:
         """The number of the first episode that `replay` can go back to."""
-        return _earliest(self.folder)[0] + 1
+        with self._alone():
+            return _earliest(self.folder)[0] + 1
 
     def replay(self) -> Iterator[tuple[Policy | None, Episode]]:
         """Every episode that is kept once more, with the learner's policy that played it; None: someone else's.
 
         The policy's array changes with the next one.
         """
-        self._check_open()
-        number, snapshot = _earliest(self.folder)
-        learner = self.learner.anew() if snapshot is None else load(snapshot)
+        with self._alone():
+            self._check_open()
+            number, snapshot = _earliest(self.folder)
+            learner = self.learner.anew() if snapshot is None else load(snapshot)
         for found in journal.chain(self.folder, number):
             for k in range(len(found.records)):
                 episode, played = found.episode(k), found.played(k)
@@ -179,8 +223,9 @@ class DurableLearner:
 
     def act(self, step: int, state: int, rng: np.random.Generator) -> int:
         """Draw an action of the coming episode's policy."""
-        self._check_open()
-        return self.learner.act(step, state, rng)
+        with self._alone():
+            self._check_open()
+            return self.learner.act(step, state, rng)
 
     def observe(self, episode: Episode, played: ArrayLike | str | None = None) -> None:
         """Write the episode that was played down, and learn from it; an invalid one changes nothing.
@@ -189,43 +234,48 @@ class DurableLearner:
         When this returns, the episode is on the disk. When it raises an error about a file, it is not, and the learner
         stops: open it again once the disk works.
         """
-        self._check_open()
-        learner = self.learner
-        learner.inside(episode)
-        policy, digest = learner.identify(played)
-        try:
-            if not self._journal.left:
+        with self._alone():
+            self._check_open()
+            learner = self.learner
+            learner.check(episode)
+            policy, digest = learner.identify(played)
+            with self._stops_on_errors(
+                " The episode is not recorded; those before it are, as far as their files are there. Open the learner "
+                "again once the disk works."
+            ):
+                if not self._journal.left:
+                    self._compact()
+                pi = (
+                    learner.state.pi if digest is None else policy
+                )  # None: only its digest is known
+                taken = np.arange(learner.interface.H), episode.states[:-1], episode.actions
+                chances = np.full(len(episode.actions), np.nan) if pi is None else pi[taken]
+                self._journal.write(episode, chances, digest)
+                if self._meter is not None:
+                    self._meter.observe(episode)
+                learner.observe(episode, digest)
+
+    def note_rejected(self, episodes: int) -> None:
+        """Write down that so many episodes were there and were left out: nothing can be proven without them."""
+        with self._alone():
+            self._check_open()
+            self.learner.interface.doubts.rejected += episodes
+            with self._stops_on_errors():
                 self._compact()
-            pi = learner.state.pi if digest is None else policy  # None: only its digest is known
-            taken = np.arange(learner.interface.H), episode.states[:-1], episode.actions
-            chances = np.full(len(episode.actions), np.nan) if pi is None else pi[taken]
-            self._journal.write(episode, chances, digest)
-            if self._meter is not None:
-                self._meter.observe(episode)
-            learner.observe(episode, digest)
-        except SolverError:  # the episode is counted, and the next one tries to plan again
-            raise
-        except (
-            BaseException
-        ) as problem:  # Ctrl-C too may have come between the disk and the learner
-            self._stopped = f"{type(problem).__name__}: {problem}"
-            if not isinstance(problem, OSError):
-                raise
-            raise InvalidFile(
-                f"cannot write to {self.folder}: {problem.strerror}. The episode is not recorded; those before it are. "
-                "Open the learner again once the disk works."
-            ) from None
 
     def save(self, path: str | Path) -> None:
         """A copy of the learner in a file of its own."""
-        self.learner.save(path)
+        with self._alone():
+            self.learner.save(path)
 
     def close(self) -> None:
-        """Close and release the lock."""
-        if self._owner >= 0:
+        """Close the files and release the locks."""
+        if os.getpid() != self._process:
+            return  # they are the parent's
+        with self._turn:
+            self._closed = True
             self._journal.close()
-            os.close(self._owner)  # and with it goes the lock
-            self._owner = -1
+            self._owner.release()
 
     def __enter__(self) -> DurableLearner:
         return self
@@ -237,25 +287,44 @@ class DurableLearner:
 
     # How it is kept
 
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One thread at a time, and none of a forked process: its copy may be torn, and a lock held for ever."""
+        if os.getpid() != self._process:
+            raise InUse(
+                f"{self.folder} is open in process {self._process}, from which this one was forked."
+            )
+        with self._turn:
+            yield
+
+    @contextlib.contextmanager
+    def _stops_on_errors(self, more: str = "") -> Iterator[None]:
+        """What goes wrong in here may have left the disk ahead of the learner, so nothing more is taken."""
+        try:
+            yield
+        except SolverError:  # the episode is counted, and the next one tries to plan again
+            raise
+        except BaseException as problem:  # Ctrl-C too may have come between the two
+            self._stopped = f"{type(problem).__name__}: {problem}"
+            if not isinstance(problem, OSError):
+                raise
+            raise files.failure(f"cannot write to {self.folder}", problem, more) from None
+
     def _check_open(self) -> None:
-        if self._owner < 0:
+        if self._closed:
             raise InvalidOption(f"{self.folder} is closed; open it again.")
         if self._stopped:
             raise InvalidFile(
                 f"{self.folder} stopped after an error ({self._stopped}); open it again."
-            )
-        if os.getpid() != self._process:
-            raise InUse(
-                f"{self.folder} is open in process {self._process}, from which this one was forked."
             )
 
     def _compact(self, damaged: Sequence[Path] = ()) -> None:
         """A snapshot of now, an empty journal after it, and no more than two snapshots, none of them damaged."""
         now = _snapshot(self.folder, self.learner.episode - 1)
         self.learner.save(now)
-        found = self._new_journal()
+        found, lock = self._new_journal()
         self._journal.close()
-        self._journal = journal.Writer(found)
+        self._journal = journal.Writer(found, lock)
         bad = set(damaged) - {now}
         good = [
             path for path in journal.numbered(self.folder, "snapshot").values() if path not in bad
@@ -263,33 +332,49 @@ class DurableLearner:
         for old in (*bad, *good[:-SNAPSHOTS]):
             files.disk.remove(old)
 
-    def _new_journal(self) -> journal.Journal:
+    def _new_journal(self) -> tuple[journal.Journal, Lock]:
+        """An empty journal after the snapshot of now, locked."""
         f, number = self.learner.interface, self.learner.episode - 1
-        path = journal.place(self.folder, number)
-        journal.create(path, f.H, f.m, number)
-        return journal.read(path)
+        path, snapshot = journal.place(self.folder, number), _snapshot(self.folder, number)
+        digest = bytes.fromhex(files.stored_checksum(snapshot))
+        owner = journal.name_of(self.folder)
+        journal.create(path, f.H, f.m, number, owner, digest, f.doubts)
+        return journal.read(path), journal.lock(path)
 
 
 # The folder
 
 
-def _take(folder: Path) -> int:
-    """The folder, made where there is none, is ours while this descriptor is open."""
+def _take(folder: Path) -> Lock:
+    """The folder, made where there is none, is ours while this lock is held."""
+    if not folder.exists():
+        files.disk.make_folder(folder)
+    path = folder / "owner"
+    owner = take_lock(path, create=True)
+    if owner is None:
+        with contextlib.suppress(OSError), path.open("rb") as file:
+            who = file.read(1000).decode(errors="replace")
+            raise InUse(f"{folder} is open already, by {who}. Close it there first.")
+        raise InUse(f"{folder} is open already, by another process. Close it there first.")
     try:
-        if not folder.exists():
-            files.disk.make_folder(folder)
-        owner = os.open(folder / "owner", os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as problem:
-        raise InvalidFile(f"cannot open {folder}: {problem.strerror}.") from None
-    try:
-        fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        who = os.pread(owner, 1000, 0).decode(errors="replace") or "another process"
-        os.close(owner)
-        raise InUse(f"{folder} is open already, by {who}. Close it there first.") from None
-    os.ftruncate(owner, 0)
-    os.pwrite(owner, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
+        owner.file.truncate(0)
+        owner.file.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
+    except BaseException:
+        owner.release()
+        raise
     return owner
+
+
+def _lock_last(folder: Path) -> Lock | None:
+    """The last journal, for us alone; None: there is none. The file `owner` may have been removed under its owner."""
+    before = list(journal.numbered(folder, "journal").values())
+    if not before:
+        return None
+    lock = journal.lock(before[-1])
+    if list(journal.numbered(folder, "journal").values())[-1:] != before[-1:]:
+        lock.release()
+        raise InUse(f"another process is writing to {folder}. Close the learner there first.")
+    return lock
 
 
 def _begin(folder: Path, learner: Learner | None) -> None:
@@ -306,31 +391,48 @@ def _snapshot(folder: Path, number: int) -> Path:
 
 
 def _last_snapshot(folder: Path) -> tuple[list[Path], Learner]:
-    """The last whole snapshot, and the damaged ones after it, which are warned of."""
-    damaged: list[Path] = []
+    """The last snapshot that is whole and has its journal, and those after it that are not.
+
+    A snapshot without a journal is what a process left that died between the two: the one before it is as good. It
+    serves where no other does.
+    """
+    name, journals = journal.name_of(folder), journal.numbered(folder, "journal")
+    bad: list[Path] = []
     problems = []
+    alone: Learner | None = None
     for number, path in reversed(journal.numbered(folder, "snapshot").items()):
+        follows = journal.read(journals[number], name).snapshot if number in journals else None
         try:
             learner = load(path)
             if learner.episode - 1 != number:
                 raise InvalidFile(f"{path} holds a learner after {learner.episode - 1} episodes.")
+            if follows is not None and follows.hex() != files.stored_checksum(path):
+                raise InvalidFile(f"{path} is not the snapshot that {journals[number]} follows.")
         except InvalidFile as problem:
-            damaged.append(path)
+            bad.append(path)
             problems.append(str(problem))
             continue
-        for text in problems:
-            warnings.warn(
-                f"{text} The snapshot before it and the journals are used instead.", stacklevel=5
-            )
-        return damaged, learner
-    raise InvalidFile(f"{folder} has no whole snapshot. {' '.join(problems)}")
+        if follows is not None:
+            break
+        bad.append(path)
+        alone = learner if alone is None else alone
+    else:
+        if alone is None:
+            raise InvalidFile(f"{folder} has no whole snapshot. {' '.join(problems)}")
+        bad, learner = [path for path in bad if path != _snapshot(folder, alone.episode - 1)], alone
+    for text in problems:
+        warnings.warn(
+            f"{text} The snapshot before it and the journals are used instead.", stacklevel=5
+        )
+    return bad, learner
 
 
 def _replay(folder: Path, learner: Learner) -> journal.Journal | None:
     """Learn from every episode after the snapshot; returns the last journal, None if there is none."""
     found = None
+    f = learner.interface
     for found in journal.chain(folder, learner.episode - 1):
-        f = learner.interface
+        f.doubts.become(found.doubts)
         if (found.H, found.m) != (f.H, f.m):
             raise InvalidFile(f"{found.path} holds episodes of another shape than the learner's.")
         for k in range(len(found.records)):
@@ -344,6 +446,22 @@ def _replay(folder: Path, learner: Learner) -> journal.Journal | None:
         if found.lost is not None:
             warnings.warn(f"{found.path} has a torn end. Lost: {found.lost}.", stacklevel=5)
     return found
+
+
+def _restore_doubts(folder: Path, learner: Learner, given: Learner | None) -> None:
+    """What is in doubt of a learner's data, where its snapshot has no journal yet."""
+    doubts, journals = learner.interface.doubts, journal.numbered(folder, "journal")
+    if not journals:
+        if given is not None:
+            doubts.become(given.interface.doubts)
+        return
+    before = journal.read(journals[max(journals)])
+    if before.next != learner.episode - 1:
+        raise InvalidFile(
+            f"{folder} has no whole snapshot that {before.path} follows or leads to. Restore it from a copy."
+        )
+    doubts.become(before.doubts)
+    doubts.clipped += int(before.records["clipped"].sum()) if len(before.records) else 0
 
 
 def _earliest(folder: Path) -> tuple[int, Path | None]:

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from ..arrays import Float
 from ..errors import InvalidFile
-from ..files import replace
-
-FORMATS = {".csv": "format csv, header", ".parquet": "format parquet"}  # how DuckDB writes a file
+from ..files import failure, replace
+from .tables import FORMATS, connect, target
 
 Columns = dict[str, Any]  # name -> [rows]
 
@@ -59,7 +58,7 @@ def write_rows(path: Path, tables: Iterable[Columns]) -> None:
     try:
         with (
             tempfile.TemporaryDirectory(prefix="safespot-") as scratch,
-            duckdb.connect(":memory:") as database,
+            connect() as database,
         ):
             for table in tables:
                 database.register("steps", table)
@@ -75,10 +74,11 @@ def write_rows(path: Path, tables: Iterable[Columns]) -> None:
                 database.execute(f"insert into written select {chosen} from steps")
                 database.unregister("steps")
             made = Path(scratch, "rows")
-            quoted = str(made).replace("'", "''")
-            database.execute(f"copy written to '{quoted}' ({FORMATS[path.suffix]})")
-            replace(path, made.read_bytes())
-    except (OSError, duckdb.Error) as problem:
+            database.execute(f"copy written to {target(made)} ({FORMATS[path.suffix]})")
+            replace(path, made.read_bytes(), private=True)
+    except OSError as problem:
+        raise failure(f"cannot write {path}", problem) from None
+    except duckdb.Error as problem:
         raise InvalidFile(f"cannot write {path}: {problem}") from None
 
 

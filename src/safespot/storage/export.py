@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidFile
+from ..files import as_path
 from . import journal
 from .episode_table import Columns, step_columns, write_rows
 
@@ -21,8 +22,21 @@ def export_episodes(path: str | Path, to: str | Path) -> int:
     action, and `policy_version`, the number of episodes that this policy had learned from.
 
     The learner may be open elsewhere.
+
+    Examples:
+        >>> import safespot as ss
+        >>> from pathlib import Path
+        >>> problem, noise = ss.problems.make("bandit"), ss.streams(seed=0)
+        >>> with ss.open("line-3", ss.Uniform(**problem.interface, episodes=500)) as learner:
+        ...     learner.observe(ss.play(problem, learner.policy, noise, learner.episode))
+        >>> ss.export_episodes("line-3", "episodes.csv")
+        1
+        >>> print(Path("episodes.csv").read_text())
+        episode,step,state,action,reward,constraint_0,threshold_0,next_state,probability,policy_version
+        1,0,0,1,1.0,1.0,1.0,0,0.5,0
+
     """
-    folder = Path(path)
+    folder = as_path(path)
     starts = list(journal.numbered(folder, "journal"))
     if not starts:
         raise InvalidFile(f"{folder} holds no durable learner: it has no journal.")
@@ -37,7 +51,7 @@ def export_episodes(path: str | Path, to: str | Path) -> int:
         if not episodes:
             raise InvalidFile(f"{folder} has no episodes yet.")
 
-    write_rows(Path(to), tables())
+    write_rows(as_path(to), tables())
     return episodes
 
 

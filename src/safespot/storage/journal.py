@@ -1,7 +1,10 @@
 """Journals: files of episodes, one checked record each, written in order and never again.
 
-    header    "safespot", format, H, m, room for how many records, the number of the first, checksum
-    record    length, number, the episode, the probability of each action, who played it, checksum
+    header    "safespot", format, H, m, room for how many records, the number of the first, whose it is (a random
+              name that all journals of a learner share), the checksum of the snapshot that it follows, what was in
+              doubt of the data until then (`Doubts`), checksum
+    record    length, number, the episode, the probability of each action, who played it, how many of
+              its signals were cut off, checksum
     record    …
     zeros     room for the records to come
 
@@ -16,24 +19,28 @@ Numbers are little-endian; checksums are BLAKE2b of all that stands before them 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import re
+import secrets
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import files
-from ..arrays import Episode, Float
-from ..errors import InvalidFile
+from ..arrays import EPISODE, Episode, Float
+from ..errors import InUse, InvalidFile
+from ..evidence.interface import Doubts
+from ..syscalls import Lock, take_lock
 
 FORMAT = 2
 MAGIC = b"safespot"
-HEAD = struct.Struct("<8sIIIIQ")
+HEAD = struct.Struct("<8sIIIIQ16s32sQQ")
 CHECK = 16  # bytes of a checksum
 DIGEST = 32  # bytes of a policy's digest; zeros: the learner's own policy of that moment
 RECORDS = 1000  # of a journal, at most: so many episodes are played again when a learner is opened
@@ -53,6 +60,7 @@ def record_type(H: int, m: int) -> np.dtype:
             ("thresholds", "<f8", (H, m)),
             ("probabilities", "<f8", (H,)),
             ("played", np.void, DIGEST),
+            ("clipped", "<u4"),
             ("check", np.void, CHECK),
         ]
     )
@@ -60,7 +68,7 @@ def record_type(H: int, m: int) -> np.dtype:
 
 def record_length(H: int, m: int) -> int:
     """Its length in bytes, however large H and m are said to be."""
-    return 12 + 8 * (4 * H + 1 + 2 * H * m) + DIGEST + CHECK
+    return 12 + 8 * (4 * H + 1 + 2 * H * m) + DIGEST + 4 + CHECK
 
 
 def checksum(data: bytes) -> bytes:
@@ -68,12 +76,16 @@ def checksum(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=CHECK).digest()
 
 
-def create(path: Path, H: int, m: int, first: int) -> None:
+def create(
+    path: Path, H: int, m: int, first: int, owner: bytes, snapshot: bytes, doubts: Doubts
+) -> None:
     """An empty journal, whole or absent, whose first record will have the number `first`."""
     length = record_length(H, m)
     room = min(RECORDS, max(1, BYTES // length))
-    head = HEAD.pack(MAGIC, FORMAT, H, m, room, first)
-    files.replace(path, head + checksum(head) + bytes(room * length))
+    head = HEAD.pack(
+        MAGIC, FORMAT, H, m, room, first, owner, snapshot, doubts.clipped, doubts.rejected
+    )
+    files.replace(path, head + checksum(head) + bytes(room * length), private=True)
 
 
 def place(folder: Path, first: int) -> Path:
@@ -99,6 +111,9 @@ class Journal:
     m: int
     first: int  # the number of the first record
     room: int  # for how many records it was made
+    owner: bytes  # whose it is
+    snapshot: bytes  # the checksum of the snapshot that it follows
+    doubts: Doubts  # what was in doubt of the data before it
     records: NDArray  # of `record_type`: the whole ones
     end: int  # where the next one goes
     lost: str | None  # what cannot be read at the end; None: nothing
@@ -111,8 +126,8 @@ class Journal:
     def episode(self, k: int) -> Episode:
         """The k-th episode; an `InvalidEpisode` where the record holds none."""
         record = self.records[k]
-        names = ("states", "actions", "rewards", "constraints", "thresholds")
-        return Episode(*(record[name] for name in names))
+        arrays: dict[str, Any] = {name: record[name] for name in EPISODE}
+        return Episode(**arrays, clipped=int(record["clipped"]))
 
     def played(self, k: int) -> str | None:
         """The digest of the policy that played the k-th episode; None: the learner's own."""
@@ -120,20 +135,26 @@ class Journal:
         return digest.hex() if any(digest) else None
 
 
-def read(path: Path) -> Journal:
-    """The journal in a file; damage before its end is an `InvalidFile` that names the place."""
-    try:
-        data = path.read_bytes()
-    except OSError as problem:
-        raise InvalidFile(f"cannot read {path}: {problem.strerror}.") from None
+def read(path: Path, name: bytes | None = None) -> Journal:
+    """The journal in a file; damage before its end is an `InvalidFile` that names the place.
+
+    With `name`, it must be the journal of the learner of that name.
+    """
+    data = files.read_bytes(path)
     start = HEAD.size + CHECK
     head = data[: HEAD.size]
+    magic, version = struct.unpack_from("<8sI", head.ljust(12, b"\0"))
+    if magic == MAGIC and 0 < version < FORMAT:  # its header was shorter
+        files.check_version(path, version, FORMAT)
     if len(data) < start or checksum(head) != data[HEAD.size : start]:
         raise InvalidFile(f"{path} is damaged at byte 0: it does not begin as a journal does.")
-    magic, version, H, m, room, first = HEAD.unpack(head)
-    if magic != MAGIC or version != FORMAT:
+    _, _, H, m, room, first, owner, snapshot, clipped, rejected = HEAD.unpack(head)
+    if magic != MAGIC:
+        raise InvalidFile(f"{path} is damaged at byte 0: it does not begin as a journal does.")
+    files.check_version(path, version, FORMAT)
+    if owner != (owner if name is None else name):
         raise InvalidFile(
-            f"{path} is not a journal of format {FORMAT}, which this safespot reads. Upgrade safespot."
+            f"{path} belongs to another learner than {path.with_name('identity')}. Restore it from a copy."
         )
     length = record_length(H, m)
     size = start + room * length
@@ -159,15 +180,28 @@ def read(path: Path) -> Journal:
         else np.empty(0, record_type(1, 1))
     )
     lost = _lost(data, size, end, length, first + count)
-    return Journal(path, H, m, first, room, records, end, lost)
+    doubts = Doubts(clipped, rejected)
+    return Journal(path, H, m, first, room, owner, snapshot, doubts, records, end, lost)
+
+
+def name_of(folder: Path, *, create: bool = False) -> bytes:
+    """The random name of the learner in a folder, which all its journals carry."""
+    path = folder / "identity"
+    if create and not path.exists():
+        files.replace(path, f"{secrets.token_hex(16)}\n".encode(), private=True)
+    text = files.read_bytes(path).decode(errors="replace")
+    if not re.fullmatch(r"[0-9a-f]{32}\n", text):
+        raise InvalidFile(f"{path} is damaged. Restore it from a copy.")
+    return bytes.fromhex(text)
 
 
 def chain(folder: Path, first: int) -> Iterator[Journal]:
     """The journals from episode number `first` on; each must begin where the one before ends."""
+    owner = name_of(folder)
     journals = {n: path for n, path in numbered(folder, "journal").items() if n >= first}
     expected = first
     for number, path in journals.items():
-        found = read(path)
+        found = read(path, owner)
         last = number == max(journals)
         if number != expected or found.first != number:
             raise InvalidFile(
@@ -206,37 +240,43 @@ def _lost(data: bytes, size: int, end: int, length: int, number: int) -> str | N
     )
 
 
-class Writer:
-    """A journal that is open for the next records."""
+def lock(path: Path) -> Lock:
+    """A journal, open for writing, for us alone."""
+    locked = take_lock(path)
+    if locked is None:
+        raise InUse(f"another process is writing to {path}. Close the learner there first.")
+    return locked
 
-    def __init__(self, journal: Journal) -> None:
-        self.type = record_type(journal.H, journal.m)
+
+class Writer:
+    """A journal that is open for the next records, and locked: nobody else writes to it."""
+
+    def __init__(self, journal: Journal, lock: Lock) -> None:
+        self.type, self.path, self.lock = record_type(journal.H, journal.m), journal.path, lock
         self.number, self.end = journal.next, journal.end
         self.left = journal.room - len(journal.records)
-        self.file: BinaryIO = journal.path.open("r+b", buffering=0)
         # What a killed process wrote may not be on the disk yet, and what it tore must not stay.
         rest = self.left * self.type.itemsize if journal.lost else 0
-        try:
-            files.disk.put(self.file, self.end, bytes(rest))
-        except BaseException:
-            self.file.close()
-            raise
+        files.disk.put(lock.file, self.end, bytes(rest))
 
     def write(self, episode: Episode, probabilities: Float, played: str | None = None) -> None:
         """Add a record; when this returns it is on the disk. `played`: see `Journal.played`."""
         record = np.zeros((), self.type)
         record["length"], record["number"] = self.type.itemsize, self.number
-        for name in ("states", "actions", "rewards", "constraints", "thresholds"):
+        for name in EPISODE:
             record[name] = getattr(episode, name)
         record["probabilities"] = probabilities
         record["played"] = np.void(bytes.fromhex(played or "00" * DIGEST))
+        record["clipped"] = min(episode.clipped, 2**32 - 1)
         data = record.tobytes()[:-CHECK]
         try:
-            files.disk.put(self.file, self.end, data + checksum(data))
+            files.disk.put(self.lock.file, self.end, data + checksum(data))
+            if not self.lock.is_at(self.path):  # a file without a name is gone when it is closed
+                raise FileNotFoundError(errno.ENOENT, f"{self.path.name} was removed or replaced")
         except BaseException:
             # It is not acknowledged, so it should not be found; but nothing depends on that.
             with contextlib.suppress(OSError):
-                files.disk.put(self.file, self.end, bytes(self.type.itemsize))
+                files.disk.put(self.lock.file, self.end, bytes(self.type.itemsize))
             raise
         self.number, self.end, self.left = (
             self.number + 1,
@@ -245,5 +285,5 @@ class Writer:
         )
 
     def close(self) -> None:
-        """Close the file."""
-        self.file.close()
+        """Close the file and release the lock."""
+        self.lock.release()

@@ -77,6 +77,16 @@ def learn(
 
     A KeyboardInterrupt leaves the learner after a whole episode; the error's `run` holds the run so far.
 
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("machine")
+        >>> learner = ss.Spot(
+        ...     **problem.interface, episodes=2000, rho=2.4, bonus_scale=0.01, threshold_scale=0.1
+        ... )
+        >>> run = ss.learn(problem, learner, seed=0)
+        >>> print(run.values[-1].round(1), run.constraint_values[-1].round(1))  # at best 11, at a strain of 1
+        10.3 [0.9]
+
     """
     if not isinstance(problem, Problem) or not isinstance(learner, Learner):
         raise InvalidOption(

@@ -22,9 +22,8 @@ from ..evidence.interface import make_interface
 from ..evidence.meter import meter_episode
 from ..evidence.sequences import sums_of_means
 from ..gym.black_box import BlackBox, as_box
-from ..learners.learner import Learner
+from ..learners.learner import Learner, OnlineLearner
 from ..model.simulation import streams
-from ..storage.durable import DurableLearner
 from .learn import CHUNK_SECONDS, carry_on, check_episodes
 from .metering import make_metering, shown
 from .metrics import add_shortfalls, grid
@@ -33,7 +32,7 @@ from .run import Run, origin_of
 
 def learn_env(
     env: Any,
-    learner: Learner | DurableLearner,
+    learner: OnlineLearner,
     episodes: int | None = None,
     seed: int = 0,
     record: str | int = "log",
@@ -55,14 +54,22 @@ def learn_env(
     The run's `values` and `constraint_values` are the sums of the recorded episodes themselves, not
     expectations. `regret` is None, since the optimum is unknown, and `optimum` NaN. `violations` add up what
     each episode's own threshold signals ask for (the known thresholds, where the learner knows them) and its
-    constraint signals deficit; a step without a sample counts as the episode's other steps do.
+    constraint signals fall short of; a step without a sample counts as the episode's other steps do.
 
     An environment that fails, or shows what cannot be, is an `InvalidEpisode` that names the episode, the step and what
     it was asked for. It leaves the learner after its last whole episode, as a KeyboardInterrupt does; the error's `run`
     holds the run so far, and the same call goes on.
 
+    Examples:
+        >>> import safespot as ss
+        >>> env = ss.gym.ProblemEnv("machine")
+        >>> learner = ss.Spot(**ss.env_interface(env), episodes=500, slack=1.0)
+        >>> run = ss.learn_env(env, learner, episodes=20)
+        >>> print(learner.episode, run.values[-1], run.constraint_values[-1])
+        21 10.0 [4.]
+
     """
-    plain = learner.learner if isinstance(learner, DurableLearner) else learner
+    plain = learner.learner if isinstance(learner, OnlineLearner) else None
     if not isinstance(plain, Learner):
         raise InvalidOption(f"learn_env takes a learner, got {type(learner).__name__}.")
     box = _fitting(env, plain, declarations)
@@ -145,7 +152,7 @@ class EnvTraining:
 
     def _count(self, played: Episode, *, recorded: bool) -> None:
         """Let the meter count the episode, and read it."""
-        metering, inside = self.metering, self.learner.interface.inside(played)
+        metering, inside = self.metering, self.learner.interface.check(played)
         meter_episode(metering.declared, metering.state, inside, metering.x)
         if recorded:
             sums_of_means(metering.state, metering.levels, metering.rows[len(self.rows)])

@@ -86,8 +86,8 @@ def play_chunk(
 ) -> int:
     """Episodes `first` up to `last` of the chunk; returns the one that has to wait for the learner's Python part.
 
-    That is where there is no room for one more episode, where `settle` is due, or where an episode has other totals than
-    were declared; it is not learned from.
+    That is where there is no room for one more episode, where `settle` is due, or where an episode has other totals
+    than were declared; it is not learned from.
     """
     truth, played = playing.truth, playing.played
     rates, state = learning.rates, learning.state

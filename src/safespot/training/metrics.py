@@ -136,7 +136,7 @@ def track(tracker: Tracker, t: float, optimum: float) -> None:
 def add_shortfalls(
     constraints: Float, thresholds: Float, asked: Float, senses: Float, sums: Float
 ) -> None:
-    """Add what the signals ``[H,m]`` of one episode deficit to `sums` ``[2,m]``, weak and strong; positive is unsafe.
+    """Add by how much the signals ``[H,m]`` of one episode fall short to `sums` ``[2,m]``, weak and strong.
 
     `asked` ``[m]`` where it is a number; else what the episode's own samples ask for, steps without one like the
     others. `senses` are 1 where a constraint asks for at least so much, -1 for at most.

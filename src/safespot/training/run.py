@@ -40,6 +40,17 @@ class Run:
     evaluated ("every") or only the recorded ones, with the trapezoidal rule between them ("grid"). `audit` has the
     columns of `safespot.training.lemma_audit` where it was "audit". `evidence` is what the episodes alone prove of the
     violation: bounds that a `SafetyMeter` gives without the truth.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("machine")
+        >>> learner = ss.Spot(
+        ...     **problem.interface, episodes=2000, rho=2.4, bonus_scale=0.01, threshold_scale=0.1
+        ... )
+        >>> run = ss.learn(problem, learner, record=1000)
+        >>> print(run.episodes, run.values.round(1), run.constraint_values[:, 0].round(1))
+        [   1 1000 2000] [13.3  9.3 10.3] [2.4 0.5 0.9]
+
     """
 
     episodes: Int  # [.], 1-based

@@ -1,0 +1,76 @@
+"""The signature and the docstring of a learner, from its interface and its record of options: one mechanism for all."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import MISSING, Field, fields
+from typing import Any
+
+from ..errors import InvalidOption, unknown
+from ..evidence.interface import make_interface
+
+ARGUMENT = re.compile(r"^ +(\w+): (.*?)(?=^ +\w+: |\Z)", re.MULTILINE | re.DOTALL)
+INTERFACE = """
+states, actions, horizon, constraints: S, A, H and m.
+start: the first state; None: a distribution, which is learned (D5).
+action_mask: ``[S,A]`` or ``[H,S,A]``, what is admissible; None: everything.
+senses: ">=" or "<=", one for all constraints or one for each.
+ranges: of rewards and constraints, in the user's units.
+"""
+
+
+def signature_of(options: type) -> inspect.Signature:
+    """``(states, actions, …, *, option=default, …)``: what ``problem.interface`` gives, and the options."""
+    given = list(inspect.signature(make_interface).parameters.values())
+    own = [
+        inspect.Parameter(
+            option.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if _required(option) else option.default,
+            annotation=option.type,
+        )
+        for option in fields(options)
+    ]
+    return inspect.Signature(
+        [*given, *sorted(own, key=lambda option: option.default is not option.empty)]
+    )
+
+
+def described(options: type) -> dict[str, str]:
+    """What each option means, from the docstrings of the records that the options derive from."""
+    return {
+        name: " ".join(meaning.split())
+        for record in reversed(options.__mro__[:-1])
+        for name, meaning in ARGUMENT.findall(inspect.getdoc(record) or "")
+    }
+
+
+def documented(about: str | None, options: type) -> str:
+    """A learner's docstring with all of its arguments."""
+    meanings = described(options)
+    lines = [*INTERFACE.strip().splitlines()]
+    lines += [f"{option.name}: {meanings.get(option.name, '')}" for option in fields(options)]
+    arguments = "\n".join(f"    {line}" for line in lines)
+    return f"{inspect.cleandoc(about or '')}\n\nArgs:\n{arguments}\n"
+
+
+def checked(options: type, given: dict[str, Any]) -> Any:
+    """The record of options; names that it does not know and values that it needs are told in the user's words."""
+    takes = [option.name for option in fields(options)]
+    for name in given:
+        if name not in takes:
+            raise InvalidOption(unknown("option", name, takes))
+    missing = [
+        option.name for option in fields(options) if _required(option) and option.name not in given
+    ]
+    if missing:
+        needed = " and ".join(f"`{name}`" for name in missing)
+        raise InvalidOption(
+            f"missing {needed}: this learner needs {'it' if len(missing) == 1 else 'them'}."
+        )
+    return options(**given)
+
+
+def _required(option: Field[Any]) -> bool:
+    return option.default is MISSING and option.default_factory is MISSING

@@ -1,0 +1,84 @@
+"""Where DuckDB is given a path: the only place.
+
+DuckDB reads a path as a pattern (``*``, ``?``, ``[``), takes a folder ``name=value`` for a column that replaces the
+file's own, and other names for addresses of a network. Here a path is the name of one file, whatever it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import InvalidFile
+from ..files import as_path, check_memory
+
+if TYPE_CHECKING:
+    import duckdb
+
+CSV = "all_varchar = true, header = true, nullstr = ['', 'NULL', 'NaN', 'nan', 'NA']"
+FORMATS = {".csv": "format csv, header", ".parquet": "format parquet"}  # how a file is written
+
+
+def connect(*, threads: int | None = None) -> duckdb.DuckDBPyConnection:
+    """A database in memory."""
+    import duckdb
+
+    return duckdb.connect(":memory:", config={} if threads is None else {"threads": threads})
+
+
+def parquet(paths: Iterable[Path]) -> str:
+    """The rows of Parquet files, for the FROM of a query; a column that only some have is NULL in the others."""
+    return f"read_parquet({_names(paths)}, union_by_name = true, hive_partitioning = false)"
+
+
+def csv(path: Path) -> str:
+    """The rows of a CSV file as texts."""
+    return f"read_csv({_names([path])}, {CSV}, hive_partitioning = false)"
+
+
+def json(paths: Iterable[Path], columns: Mapping[str, str]) -> str:
+    """The objects of JSON files, one each, with columns of these types."""
+    types = ", ".join(f"{name}: '{kind}'" for name, kind in columns.items())
+    return f"read_json({_names(paths)}, columns = {{{types}}}, hive_partitioning = false)"
+
+
+def target(path: Path) -> str:
+    """The name of a file to be written, for the TO of a COPY, which reads no patterns."""
+    return _quoted(str(_plain(path)))
+
+
+def check_rows(database: duckdb.DuckDBPyConnection, paths: Iterable[Path], columns: int) -> None:
+    """Raise where Parquet files hold more than may be read into memory: a few bytes can say a billion equal rows."""
+    every = list(paths)
+    names = _names(every)
+    found = database.execute(
+        f"select coalesce(sum(num_rows), 0) from parquet_file_metadata({names})"
+    ).fetchone()
+    assert found is not None
+    check_memory(every[0] if len(every) == 1 else every[0].parent, 8 * columns * int(found[0]))
+
+
+def _names(paths: Iterable[Path]) -> str:
+    """A list of files in SQL, with everything that has a meaning in a pattern taken as it stands."""
+    escaped = (
+        "".join(f"[{letter}]" if letter in "*?[" else letter for letter in str(_plain(path)))
+        for path in paths
+    )
+    return f"[{', '.join(map(_quoted, escaped))}]"
+
+
+def _plain(path: Path) -> Path:
+    """An absolute path, which is no address and no home, in letters that DuckDB knows."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise InvalidFile(
+            f"{str(path)!r} has a name that is not Unicode, which DuckDB cannot open."
+        ) from None
+    return as_path(path).absolute()
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("'", "''")
+    return f"'{escaped}'"

@@ -1,0 +1,130 @@
+"""What depends on the operating system: locks that die with their process, and syncs that reach the disk.
+
+The only module that asks which system this is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+import stat
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+    import msvcrt
+
+PRIVATE = 0o600  # of what holds people's data: for its owner alone
+BUSY = (errno.EACCES, errno.EAGAIN, errno.EWOULDBLOCK, errno.EDEADLK)
+BYTE = 2**62  # which byte a lock of Windows is on: beyond all content, which others may still read
+
+
+def sync(descriptor: int) -> None:
+    """Have a file, or the names in a folder, on the disk; macOS needs to be told to ask the disk itself."""
+    if fcntl is not None and hasattr(fcntl, "F_FULLFSYNC"):
+        fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+    else:
+        os.fsync(descriptor)
+
+
+def sync_data(descriptor: int) -> None:
+    """Have the content of a file on the disk, but not its times, where the system knows the difference."""
+    if hasattr(os, "fdatasync"):
+        os.fdatasync(descriptor)
+    else:
+        sync(descriptor)
+
+
+def sync_folder(folder: Path, sync: Callable[[int], None] = sync) -> None:
+    """Have the names in a folder on the disk, by way of `sync`; Windows has no way to ask for it."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        sync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class Lock:
+    """A file that is open and locked as long as this object lives, in this process alone.
+
+    A lock belongs to the open file, which a forked process would share and keep locked after the death of its
+    parent: so such a process gives it up at once.
+    """
+
+    def __init__(self, file: io.FileIO) -> None:
+        self.file = file
+        _held.add(self)
+
+    def is_at(self, path: Path) -> bool:
+        """Whether the path still names this file, and no other that took its place."""
+        try:
+            there = os.stat(path, follow_symlinks=False)
+        except OSError:
+            return False
+        here = os.fstat(self.file.fileno())
+        return here.st_nlink > 0 and os.path.samestat(here, there)
+
+    def release(self) -> None:
+        """Close the file, and with it goes the lock. What was synced cannot be lost by it, whatever it says."""
+        _held.discard(self)
+        with contextlib.suppress(OSError):
+            self.file.close()
+
+    def __del__(self) -> None:
+        with contextlib.suppress(OSError):
+            self.file.close()
+
+
+def take_lock(path: Path, *, create: bool = False) -> Lock | None:
+    """The locked file at `path`; None: another has it. No link is followed, and nothing but a file is opened."""
+    flags = os.O_RDWR | (os.O_CREAT if create else 0)
+    for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"):
+        flags |= getattr(os, name, 0)
+    file = io.FileIO(path, "r+", opener=lambda name, _: os.open(name, flags, PRIVATE))
+    try:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "Not a file")
+        if _lock(file.fileno()):
+            return Lock(file)
+    except BaseException:
+        file.close()
+        raise
+    file.close()
+    return None
+
+
+def _lock(descriptor: int) -> bool:
+    """Whether the file is now locked for us."""
+    try:
+        if fcntl is not None:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        else:
+            os.lseek(descriptor, BYTE, os.SEEK_SET)
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+            os.lseek(descriptor, 0, os.SEEK_SET)
+    except OSError as problem:
+        if problem.errno in BUSY:
+            return False
+        raise
+    return True
+
+
+_held: weakref.WeakSet[Lock] = weakref.WeakSet()
+
+
+def _give_up() -> None:
+    """In a forked process: what the parent has locked is the parent's."""
+    for lock in list(_held):
+        lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_give_up)

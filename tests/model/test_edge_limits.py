@@ -1,0 +1,111 @@
+"""Limits that can only just be kept, or just not: nothing gives up, and no verdict is noise."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import safespot as ss
+from safespot.learners.plausible_models import (
+    Models,
+    best_response,
+    counts,
+    empirical,
+    intervals,
+    means,
+    optimistic_plan,
+    signal_radius,
+    start_intervals,
+)
+from tests.support.edge_limits import Exact, at_the_edge, random_model, rational, run
+
+
+def test_models_at_the_edge() -> None:
+    tally = run(range(2_000))
+    assert tally.problems == []
+    assert 1_500 < tally.feasible < 1_900
+    assert tally.exact > 300  # HiGHS' tolerances do not settle these
+
+
+@pytest.mark.slow
+def test_many_models_at_the_edge() -> None:
+    assert run(range(2_000, 102_000)).problems == []
+
+
+def test_the_judge_tells_wrong_answers() -> None:
+    """Two arms, and limits at 3/4: half of each."""
+    cmdp = ss.CMDP(np.ones((1, 2, 1)), [[1.0, 0.0]], [[[0.5, 1.0]]], [0.75], horizon=1)
+    exact, best = Exact(cmdp), ss.solve(cmdp)
+    assert exact.what_is_wrong(best) == ""
+    assert exact.bound(1.0, [2.0]) == Fraction(1, 2)
+    assert list(exact.values(best.policy)) == list(rational([0.5, 0.75]))
+    for change, complaint in (
+        ({"policy": np.array([[[0.5 + 1e-9, 0.5 - 1e-9]]])}, "missed"),
+        ({"policy": np.array([[[0.5 - 1e-8, 0.5 + 1e-8]]])}, "gap"),
+        ({"multipliers": np.array([2.0 + 1e-7])}, "gap"),
+    ):
+        wrong: Any = ss.Solution(**{**vars(best), **change})
+        assert complaint in exact.what_is_wrong(wrong)
+
+
+def test_the_linear_program_calls_nothing_infeasible_that_is_not() -> None:
+    solved = 0
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        cmdp = at_the_edge(random_model(rng), rng)
+        try:
+            best = ss.solve(cmdp)
+        except ss.Infeasible:
+            continue
+        try:
+            by_program = ss.solve(cmdp, "lp")
+            solved += 1
+            assert (by_program.constraints >= cmdp.limits - 1e-8).all()
+            loss = best.value + best.gap - by_program.value
+            assert loss >= -1e-9 - 1e-9 * best.multipliers.sum()
+        except ss.SolverError:
+            pass
+    assert solved > 150
+
+
+def early_models(seed: int) -> list[Models]:
+    """What the first episodes say of a grid on which falling is to be rare, with and without optimism."""
+    problem = ss.problems.make("grid", limit=0.015)
+    learner = ss.Uniform(**problem.interface, episodes=1_000, bonus_scale=10.0 ** -(1 + seed % 4))
+    noise, made = ss.streams(seed), []
+    mask = np.array(learner.interface.mask.reshape(learner.statistics.n.shape))
+    for t in range(1, 41):
+        learner.observe(ss.play(problem, learner.policy, noise, t))
+        if t in (1, 2, 5, 10, 40):
+            statistics, radii = learner.statistics, learner.rates.radii
+            n, counted = statistics.n, counts(statistics)
+            start = start_intervals(radii, learner.interface.start, statistics.starts)
+            p_hat, v_hat = empirical(n, counted), means(statistics)
+            high = np.minimum(v_hat + signal_radius(radii, n), 1.0)
+            made.append(Models(v_hat, p_hat, p_hat, *start, mask))
+            made.append(Models(high, *intervals(radii, n, counted), *start, mask))
+    return made
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_plans_on_the_first_episodes(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    given = float(ss.problems.make("grid", limit=0.015).cmdp.model.limits[0])
+    for models in early_models(seed):
+        largest = float(best_response(models, np.array([0.0, 1.0]))[0][1])
+        near = [largest * (1.0 + sign * 10.0 ** rng.uniform(-12, -6)) for sign in (-1, 1)]
+        for limit in (given, largest, *near):
+            plan = optimistic_plan(models, np.array([limit]))
+            size = max(1.0, abs(limit))
+            assert plan.feasible == (largest >= limit - 1e-10 * size)
+            weights = np.r_[float(plan.feasible), plan.multipliers]
+            bound = best_response(models, weights)[0] @ weights - plan.multipliers @ [limit]
+            if plan.feasible:  # optimal and safe, for a limit at most 2e-10 away
+                assert plan.values[1] >= limit - 2e-10 * size
+                assert bound - plan.values[0] <= 1e-9 + 2e-10 * size * plan.multipliers[0]
+            else:
+                assert plan.values[1] == pytest.approx(largest, abs=1e-12 * size)
+                assert plan.multipliers == [1.0]
