@@ -11,8 +11,7 @@ from scipy.stats import beta
 
 from safespot.arrays import InsideEpisode
 from safespot.evidence.differences import declare
-from safespot.evidence.meter import REWARD, as_known, meter_step
-from safespot.evidence.sequences import changing_means, sums_of_means
+from safespot.evidence.meter import as_known, meter_levels, meter_state, meter_step, read_meter
 from safespot.evidence.totals import (
     grow_totals,
     observe_totals,
@@ -20,7 +19,7 @@ from safespot.evidence.totals import (
     total_state,
     totals_have_room,
 )
-from safespot.kernels.jit import no_refcount
+from safespot.kernels.jit import inlined, no_refcount
 
 from . import worlds
 from .worlds import draw
@@ -35,6 +34,18 @@ def clopper_pearson(misses: int, runs: int) -> tuple[float, float]:
     low = beta.ppf(0.01, misses, runs - misses + 1) if misses else 0.0
     high = beta.ppf(0.99, misses + 1, runs - misses) if misses < runs else 1.0
     return float(low), float(high)
+
+
+@inlined
+def shrink(state: Any, n: float, low: Array, shrunk: float) -> None:
+    """Divide the distances of a meter's bounds from the sums that were seen."""
+    for r in range(4):
+        seen = (
+            state.means.total[r - 2]
+            if r > 1
+            else (state.reward[0] if r == 0 else n - state.reward[0])
+        )
+        low[r] = seen - (seen - low[r]) / shrunk
 
 
 @no_refcount
@@ -61,10 +72,9 @@ def meter_run(
         value += expected
         limit += hinted
         meter_step(declared, state, episode, x)
-        sums_of_means(state, level, low)
-        for r in range(4):
-            low[r] = state.total[r] - (state.total[r] - low[r]) / shrunk
+        read_meter(state, level, low)
         n = t + 1.0
+        shrink(state, n, low, shrunk)
         missed |= H * low[0] > value + 1e-6
         missed |= H * (n - low[1]) < value - 1e-6
         missed |= 2.0 * H * low[2] - n * H > value - limit + 1e-6
@@ -74,8 +84,7 @@ def meter_run(
 
 def meter_misses(world: int, runs: int, length: int, shrunk: float = 1.0) -> int:
     declared = declare(as_known(INTERFACE), None, None, None)
-    shares = DELTA * np.array([REWARD, REWARD, 1.0 - REWARD, 1.0 - REWARD]) / 2
-    rng, x, low = np.random.default_rng(world), np.zeros(4), np.zeros(4)
+    rng, x, low = np.random.default_rng(world), np.zeros(2), np.zeros(4)
     episode = InsideEpisode(
         np.zeros(H + 1, np.int64),
         np.zeros(H, np.int64),
@@ -88,10 +97,10 @@ def meter_misses(world: int, runs: int, length: int, shrunk: float = 1.0) -> int
             world,
             rng.random((length, H, 3)),
             declared,
-            changing_means(4),
+            meter_state(1),
             episode,
             x,
-            -np.log(shares),
+            meter_levels(1, DELTA),
             low,
             shrunk,
         )

@@ -72,7 +72,10 @@ def test_bounds_are_those_of_the_slow_reading_in_the_users_units(missing: float)
         expected = expected_bounds(ends[0], ends[1], low - high, high - low, share)
         np.testing.assert_allclose([lower[i], upper[i]], expected, rtol=1e-8)
     rewards = np.array([e.rewards.sum() for e in episodes])
-    expected = expected_bounds(rewards, rewards, -3.0, 9.0, REWARD * 0.05 / 2) / 300
+    x = (rewards + 3.0) / 12.0
+    y = x - ref.guesses(x)
+    below, above = (ref.window_sum(*sides, REWARD * 0.05 / 2) for sides in ((x, y), (1.0 - x, -y)))
+    expected = -3.0 + 12.0 * np.array([below / 300, 1.0 - above / 300])
     np.testing.assert_allclose(meter.reward_bounds, expected, rtol=1e-8)
     np.testing.assert_allclose(meter.mean_bounds, np.array([lower, upper]) / 300)
     assert meter.episodes == 300
@@ -178,7 +181,11 @@ def test_resumed_equals_never_stopped(tmp_path: Path, at: int) -> None:
     part = SafetyMeter.load(tmp_path / "meter")
     for each in episodes[at:]:
         part.observe(each)
-    for a, b in zip(whole.state, part.state, strict=True):
+    for a, b in zip(
+        (*whole.state.means, whole.state.reward),
+        (*part.state.means, part.state.reward),
+        strict=True,
+    ):
         np.testing.assert_array_equal(a, b)
     np.testing.assert_array_equal(whole.violation_bounds, part.violation_bounds)
 
@@ -187,7 +194,8 @@ def test_resumed_equals_never_stopped(tmp_path: Path, at: int) -> None:
     ("name", "value"),
     [
         ("state.counted", -1.0), ("state.counted", 0.5), ("state.product", 0.0), ("state.product", math.nan),
-        ("state.total", 1e9), ("state.power", 0.5), ("declared.values", 7.0), ("declared.limits", math.nan),
+        ("state.total", 1e9), ("state.power", 0.5), ("state.reward", -1.0), ("declared.values", 7.0),
+        ("declared.limits", math.nan),
     ],
 )  # fmt: skip
 def test_a_file_that_contradicts_itself_is_refused(tmp_path: Path, name: str, value: float) -> None:

@@ -252,9 +252,10 @@ def test_a_doubt_outweighs_every_bound() -> None:
     far = np.array([5.0]), np.array([6.0])
     for value, threshold in ((bounds, far), (far, bounds)):
         made = issue(
-            more=np.zeros(1), value_bounds=value, threshold_bounds=threshold, reward_bounds=(0.0, 1.0), senses=("<=",),
-            confidence=0.9, episodes=3, basis="", assumptions=(), policy_digest="0" * 64, data_digest="0" * 64,
-            doubts=("it was seen to fail",),
+            more=np.zeros(1), difference_bounds=(threshold[0] - value[1], threshold[1] - value[0]), value_bounds=value,
+            threshold_bounds=threshold, reward_bounds=(0.0, 1.0), senses=("<=",), confidence=0.9,
+            difference_confidence=0.9, episodes=3, basis="", assumptions=(), subject="policy",
+            policy_digest="0" * 64, data_digest="0" * 64, doubts=("it was seen to fail",),
         )  # fmt: skip
         assert in_doubt(made, "seen to fail")
 

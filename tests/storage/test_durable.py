@@ -355,7 +355,7 @@ def test_an_interrupt_between_disk_and_learner_stops_it_and_counts_once(
     late = episodes(4)[-1]
     with ss.open(tmp_path / "it") as learner:
 
-        def interrupted(_: ss.Episode) -> None:
+        def interrupted(_: ss.Episode, __: str | None) -> None:
             raise KeyboardInterrupt
 
         monkeypatch.setattr(learner.learner, "observe", interrupted)
@@ -619,3 +619,51 @@ def test_what_a_log_has_wrong_is_told_and_left_out(tmp_path: Path) -> None:
         "1 rejected: step follows a missing step",
         "  episode 7, step 2: step 2 follows a missing step",
     ]
+
+
+# --- What play proves
+
+
+def test_the_meter_is_kept_across_crashes(tmp_path: Path) -> None:
+    """Made of the journals, whenever it is asked for: bit for bit the one that saw every episode."""
+    seen = episodes(37)
+    meter = SPOT.make().make_meter()
+    for e in seen:
+        meter.observe(e)
+    with ss.open(tmp_path / "kept", SPOT.make()) as learner:
+        assert learner.meter.episodes == 0
+        for e in seen[:12]:
+            learner.observe(e)
+        assert learner.meter.episodes == 12
+    with ss.open(tmp_path / "kept") as learner:
+        for e in seen[12:25]:
+            learner.observe(e)
+    with ss.open(tmp_path / "kept") as learner:
+        assert learner.meter.episodes == 25
+        for e in seen[25:]:
+            learner.observe(e)
+        for ours, theirs in zip(learner.meter.state.means, meter.state.means, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+        np.testing.assert_array_equal(learner.meter.state.reward, meter.state.reward)
+    with ss.open(tmp_path / "kept") as learner:
+        np.testing.assert_array_equal(learner.meter.violation_bounds, meter.violation_bounds)
+
+
+def test_who_played_is_written_down(tmp_path: Path) -> None:
+    seen, other = episodes(6), SPOT.make().policy
+    digest = ss.policy_digest(other)
+    with ss.open(tmp_path / "kept", SPOT.make()) as learner:
+        for e, played in zip(seen, (None, other, digest, None, None, other), strict=True):
+            learner.observe(e, played)
+        with pytest.raises(ss.InvalidOption, match="played"):
+            learner.observe(seen[0], "someone")
+        policies = [None if policy is None else policy.copy() for policy, _ in learner.replay()]
+    found = journal.read(journal.place(tmp_path / "kept", 0))
+    assert [found.played(k) for k in range(6)] == [None, digest, digest, None, None, digest]
+    assert np.isnan(found.records[2]["probabilities"]).all()
+    assert not np.isnan(found.records[1]["probabilities"]).any()
+    assert [policy is None for policy in policies] == [False, True, True, False, False, True]
+    plain = SPOT.make()
+    for e in seen:
+        plain.observe(e)
+    assert same(tmp_path / "kept", plain)

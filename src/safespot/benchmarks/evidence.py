@@ -17,7 +17,7 @@ from safespot.arrays import InsideEpisode
 from safespot.evidence.alarm import alarm_state, alarm_step
 from safespot.evidence.differences import declare
 from safespot.evidence.lengths import episodes_to_proof
-from safespot.evidence.meter import REWARD, as_known, meter_step
+from safespot.evidence.meter import REWARD, as_known, meter_state, meter_step
 from safespot.evidence.sequences import (
     changing_means,
     fixed_means,
@@ -245,7 +245,7 @@ def alarms(between: int) -> tuple[str, ...]:
         for _ in range(200):
             u = rng.random((20 * between if broken == 0.0 else 6_000, 4, 2))
             waits.append(
-                first_alarm(declared, alarm_state(1), blank(1), np.zeros(4), u, 0.5 - broken / 4, float(between))
+                first_alarm(declared, alarm_state(1), blank(1), np.zeros(2), u, 0.5 - broken / 4, float(between))
             )  # fmt: skip
         found.append(f"{np.mean(waits):,.0f}")
     return f"{between:,}", *found
@@ -275,8 +275,8 @@ def cost(m: int) -> float:
     interface = as_known({"states": 1, "actions": 1, "horizon": 4, "constraints": m})
     declared, state, x = (
         declare(interface, None, None, None),
-        changing_means(2 + 2 * m),
-        np.zeros(2 + 2 * m),
+        meter_state(m),
+        np.zeros(2 * m),
     )
     u, best = np.random.default_rng(0).random((1_024, 3)), math.inf
     for _ in range(10):

@@ -68,7 +68,7 @@ class SafetyAlarm:
         self.between = as_count("between", between, least=1, error=InvalidOption)
         self.declared = declare(self.interface, thresholds, constraint_totals, threshold_totals)
         self.state = alarm_state(self.interface.m)
-        self._x = np.empty(2 + 2 * self.interface.m)
+        self._x = np.empty(2 * self.interface.m)
 
     def observe(self, episode: Episode) -> bool:
         """Count one episode; True: the evidence is enough for an alarm, and the watch begins anew with the next one."""
@@ -96,7 +96,7 @@ class SafetyAlarm:
 
     def save(self, path: str | Path) -> None:
         """Write everything to a file; `load` goes on as if nothing had happened."""
-        arrays, about = stored(self.interface, self.declared, self.state, 0.0)
+        arrays, about = stored(self.interface, self.declared, self.state._asdict(), 0.0)
         del about["delta"]
         write_arrays(path, "alarm", arrays, {**about, "between": self.between})
 
@@ -141,13 +141,13 @@ def alarm_episode(declared: Declared, state: AlarmState, episode: InsideEpisode,
 
 @inlined
 def alarm_step(declared: Declared, state: AlarmState, episode: InsideEpisode, x: Float) -> None:
-    """Bet on one episode; `x` ``[2+2m]`` is a buffer.
+    """Bet on one episode; `x` ``[2m]`` is a buffer.
 
-    Row 3+2i is 1 less the largest D, scaled to [0,1]: its mean is at most `kept` while the limit is kept.
+    Entry 2i+1 is 1 less the largest D, scaled to [0,1]: its mean is at most `kept` while the limit is kept.
     """
-    differences(declared, episode.rewards, episode.constraints, episode.thresholds, x)
+    differences(declared, episode.constraints, episode.thresholds, x)
     for i in range(state.evidence.shape[0]):
         kept = 1.0 + declared.least[i] * declared.scale[1 + i]
-        state.evidence[i] = bet(state.wealth[i], 1.0, kept, x[3 + 2 * i])
+        state.evidence[i] = bet(state.wealth[i], 1.0, kept, x[2 * i + 1])
     state.counted[0] += 1.0
     state.counted[1] += 1.0

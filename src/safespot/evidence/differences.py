@@ -144,24 +144,29 @@ def hinted(declared: Declared, thresholds: Float, i: int) -> tuple[float, float]
 
 
 @inlined_noalias
-def differences(
-    declared: Declared, rewards: Float, constraints: Float, thresholds: Float, x: Float
-) -> None:
-    """``x`` ``[2+2m]`` in [0,1]: the reward and 1 less it; for each constraint the least D and 1 less the largest.
+def differences(declared: Declared, constraints: Float, thresholds: Float, x: Float) -> None:
+    """``x`` ``[2m]`` in [0,1]: for each constraint the least D, and 1 less the largest.
 
     Every entry is small where the evidence for a *lower* bound is weak, as `sequences` has it.
     """
     H, m = constraints.shape
-    total = 0.0
-    for h in range(H):
-        total += rewards[h]
-    x[0] = min(total * declared.scale[0], 1.0)
-    x[1] = 1.0 - x[0]
     for i in range(m):
-        value = 0.0
+        value, hints = 0.0, 0.0
         for h in range(H):
             value += constraints[h, i]
-        under, over = hinted(declared, thresholds, i)
+            hints += thresholds[h, i]
+        under, over = hints, hints
+        if math.isnan(hints) or declared.alpha.shape[0] > 0:  # else every step has a sample
+            under, over = hinted(declared, thresholds, i)
         least, scale = declared.least[i], declared.scale[1 + i]
-        x[2 + 2 * i] = min(max((value - over - least) * scale, 0.0), 1.0)
-        x[3 + 2 * i] = min(max(1.0 - (value - under - least) * scale, 0.0), 1.0)
+        x[2 * i] = min(max((value - over - least) * scale, 0.0), 1.0)
+        x[2 * i + 1] = min(max(1.0 - (value - under - least) * scale, 0.0), 1.0)
+
+
+@inlined
+def reward_share(declared: Declared, rewards: Float) -> float:
+    """The sum of an episode's rewards, scaled to [0,1]."""
+    total = 0.0
+    for h in range(rewards.shape[0]):
+        total += rewards[h]
+    return float(min(total * declared.scale[0], 1.0))

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,12 +21,34 @@ from ..arrays import Episode, Float, InsideEpisode, Int, frozen
 from ..errors import InvalidFile, InvalidOption, SafespotError
 from ..files import read_arrays, write_arrays
 from ..kernels.jit import inlined, no_refcount
-from .differences import DECLARED, Declared, check_totals, declare, derived, differences
+from .differences import (
+    DECLARED,
+    Declared,
+    check_totals,
+    declare,
+    derived,
+    differences,
+    reward_share,
+)
 from .interface import Interface
 from .interface import make_interface as as_interface
-from .sequences import ChangingMeans, changing_means, observe_changing, sums_of_means
+from .sequences import (
+    ChangingMeans,
+    changing_means,
+    move_powers,
+    observe_changing,
+    sums_of_means,
+    window_sum,
+)
 
 REWARD = 0.1  # the reward's part of delta: safety keeps the rest
+
+
+class MeterState(NamedTuple):
+    """What a meter remembers."""
+
+    means: ChangingMeans  # [2m, .]: of the differences; rows 2i and 2i+1 are for the two sides of constraint i
+    reward: Float  # [4]: power sums of the reward, `sequences.move_powers`: it is never rare, and so costs little
 
 
 class SafetyMeter:
@@ -65,8 +87,8 @@ class SafetyMeter:
         self.interface = as_known(interface)
         self.delta = as_delta(delta)
         self.declared = declare(self.interface, thresholds, constraint_totals, threshold_totals)
-        self.state = changing_means(2 + 2 * self.interface.m)
-        self._x = np.empty(2 + 2 * self.interface.m)
+        self.state = meter_state(self.interface.m)
+        self._x = np.empty(2 * self.interface.m)
 
     def observe(self, episode: Episode) -> None:
         """Count one episode; an invalid one changes nothing."""
@@ -90,7 +112,7 @@ class SafetyMeter:
     @property
     def episodes(self) -> int:
         """How many were counted."""
-        return int(self.state.counted[0])
+        return int(self.state.means.counted[0])
 
     @property
     def violation_bounds(self) -> tuple[Float, Float]:
@@ -116,15 +138,16 @@ class SafetyMeter:
         return float(low), float(high)
 
     def _read(self) -> Evidence:
-        low = np.empty(len(self._x))
-        sums_of_means(self.state, meter_levels(self.interface.m, self.delta), low)
+        low = np.empty(2 + 2 * self.interface.m)
+        read_meter(self.state, meter_levels(self.interface.m, self.delta), low)
         return as_evidence(self.declared, self.interface, self.delta, np.array(self.episodes), low)
 
     # Files
 
     def save(self, path: str | Path) -> None:
         """Write everything to a file; `load` goes on as if nothing had happened."""
-        write_arrays(path, "meter", *stored(self.interface, self.declared, self.state, self.delta))
+        arrays = meter_arrays(self.state)
+        write_arrays(path, "meter", *stored(self.interface, self.declared, arrays, self.delta))
 
     @classmethod
     def load(cls, path: str | Path) -> SafetyMeter:
@@ -133,16 +156,14 @@ class SafetyMeter:
         try:
             meter = cls({**about["interface"], "action_mask": arrays["mask"]}, about["delta"])
             meter.declared = restored(arrays, meter.interface)
-            meter.state = check_changing(meter.state, arrays)
+            meter.state = check_meter(meter.state, arrays)
         except (SafespotError, KeyError, TypeError, ValueError) as problem:
             raise InvalidFile(f"{path} does not describe a SafetyMeter: {problem}") from None
         return meter
 
 
 @no_refcount
-def meter_episode(
-    declared: Declared, state: ChangingMeans, episode: InsideEpisode, x: Float
-) -> None:
+def meter_episode(declared: Declared, state: MeterState, episode: InsideEpisode, x: Float) -> None:
     """`meter_step` for an episode that comes alone."""
     meter_step(declared, state, episode, x)
 
@@ -150,7 +171,7 @@ def meter_episode(
 @no_refcount
 def meter_episodes(
     declared: Declared,
-    state: ChangingMeans,
+    state: MeterState,
     rewards: Float,
     constraints: Float,
     thresholds: Float,
@@ -158,15 +179,53 @@ def meter_episodes(
 ) -> None:
     """The same for many."""
     for n in range(rewards.shape[0]):
-        differences(declared, rewards[n], constraints[n], thresholds[n], x)
-        observe_changing(state, x)
+        count(declared, state, rewards[n], constraints[n], thresholds[n], x)
 
 
 @inlined
-def meter_step(declared: Declared, state: ChangingMeans, episode: InsideEpisode, x: Float) -> None:
-    """Count one episode; `x` ``[2+2m]`` is a buffer."""
-    differences(declared, episode.rewards, episode.constraints, episode.thresholds, x)
-    observe_changing(state, x)
+def meter_step(declared: Declared, state: MeterState, episode: InsideEpisode, x: Float) -> None:
+    """Count one episode; `x` ``[2m]`` is a buffer."""
+    count(declared, state, episode.rewards, episode.constraints, episode.thresholds, x)
+
+
+@inlined
+def count(
+    declared: Declared,
+    state: MeterState,
+    rewards: Float,
+    constraints: Float,
+    thresholds: Float,
+    x: Float,
+) -> None:
+    """Count an episode's signals; the reward is guessed to be the mean so far."""
+    share = reward_share(declared, rewards)
+    guess = (0.5 + state.reward[0]) / (state.means.counted[0] + 1.0)
+    move_powers(state.reward, share, share - guess, 1.0)
+    differences(declared, constraints, thresholds, x)
+    observe_changing(state.means, x)
+
+
+@no_refcount
+def read_meter(state: MeterState, levels: Float, low: Float) -> None:
+    """``low`` ``[2+2m]``: bounds of sums, of the reward and of 1 less it, then of the differences."""
+    n, sums = state.means.counted[0], state.reward
+    low[0] = window_sum(sums, levels[0], state.means.terms)
+    seen, cubes = sums[0], sums[2]
+    sums[0], sums[2] = n - seen, -cubes  # of 1 less the reward
+    low[1] = window_sum(sums, levels[1], state.means.terms)
+    sums[0], sums[2] = seen, cubes
+    sums_of_means(state.means, levels[2:], low[2:])
+
+
+def meter_state(m: int) -> MeterState:
+    """Nothing seen yet."""
+    return MeterState(changing_means(2 * m), np.zeros(4))
+
+
+def meter_arrays(state: MeterState) -> dict[str, Float]:
+    """What a file holds of it."""
+    means = {k: array for k, array in state.means._asdict().items() if k != "terms"}
+    return {**means, "reward": state.reward}
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,10 +306,10 @@ def as_delta(delta: float) -> float:
 
 
 def stored(
-    interface: Interface, declared: Declared, state: Any, delta: float
+    interface: Interface, declared: Declared, state: Mapping[str, Float], delta: float
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """What a file holds: arrays, and a description for JSON."""
-    arrays = {f"state.{name}": array for name, array in state._asdict().items() if name != "terms"}
+    arrays = {f"state.{name}": array for name, array in state.items()}
     arrays |= {f"declared.{name}": getattr(declared, name) for name in DECLARED}
     arrays["mask"] = np.ascontiguousarray(interface.mask)
     return arrays, {"interface": interface.arguments, "delta": delta}
@@ -276,21 +335,24 @@ def restored(arrays: Mapping[str, Any], interface: Interface) -> Declared:
     return derived(H, alpha, values, limits)
 
 
-def check_changing(fresh: ChangingMeans, arrays: Mapping[str, Any]) -> ChangingMeans:
+def check_meter(fresh: MeterState, arrays: Mapping[str, Any]) -> MeterState:
     """The state that a file holds, if it can belong to a meter that began with `fresh`."""
-    kept = {name: arrays[f"state.{name}"].copy() for name in fresh._fields if name != "terms"}
-    found = fresh._replace(**kept)
-    for array, like in zip(found, fresh, strict=True):
+    kept = {name: arrays[f"state.{name}"].copy() for name in meter_arrays(fresh)}
+    reward = kept.pop("reward")
+    found = MeterState(fresh.means._replace(**kept), reward)
+    for array, like in zip((*found.means, reward), (*fresh.means, fresh.reward), strict=True):
         if array.dtype != np.float64 or array.shape != like.shape or not np.isfinite(array).all():
             raise InvalidFile("its numbers have another shape or type")
-    n = found.counted[0]
+    means, n = found.means, found.means.counted[0]
     if not (
         n >= 0.0
         and n == np.floor(n)
-        and (found.product > 0.0).all()
-        and (found.power == np.floor(found.power)).all()
-        and ((found.total >= 0.0) & (found.total <= n)).all()
-        and (np.abs(found.drift) <= n).all()
+        and (means.product > 0.0).all()
+        and (means.power == np.floor(means.power)).all()
+        and ((means.total >= 0.0) & (means.total <= n)).all()
+        and (np.abs(means.drift) <= n).all()
+        and (np.abs(reward) <= n).all()
+        and (reward[[0, 1, 3]] >= 0.0).all()
     ):
         raise InvalidFile("its numbers contradict each other")
     return found

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from ..arrays import Episode, InsideEpisode, as_count, frozen
 from ..errors import InvalidEpisode, InvalidFile, InvalidOption
 from ..evidence.differences import check_totals
+from ..evidence.meter import meter_arrays
 from ..learners.learner import Learner
 from ..model.problem import Problem
 from ..model.simulation import (
@@ -259,7 +260,7 @@ class Training:
             "learner": self.learner.arrays(),
             "tracker": {name: getattr(self.tracker, name) for name in ACCUMULATED},
             "record": {name: getattr(self.record, name)[:rows] for name in RECORDED},
-            "meter": {**self.metering.state._asdict(), "rows": self.metering.rows[:rows]},
+            "meter": {**meter_arrays(self.metering.state), "rows": self.metering.rows[:rows]},
             "clock": {"streams": stream_states(self.streams), "seconds": np.array(self.seconds)},
         }
         if self.audit is not None:
@@ -281,7 +282,7 @@ class Training:
         for name in RECORDED:
             _put(getattr(self.record, name)[:written], parts["record"][name])
         self.record.written[0] = written
-        for name, array in self.metering.state._asdict().items():
+        for name, array in meter_arrays(self.metering.state).items():
             _put(array, parts["meter"][name])
         _put(self.metering.rows[:written], parts["meter"]["rows"])
         if self.audit is not None:

@@ -19,8 +19,7 @@ import numpy as np
 from ..arrays import Episode, Float, as_count, frozen
 from ..errors import InvalidEpisode, InvalidOption
 from ..evidence.interface import make_interface
-from ..evidence.meter import meter_episode
-from ..evidence.sequences import sums_of_means
+from ..evidence.meter import meter_episode, read_meter
 from ..gym.black_box import BlackBox, as_box
 from ..learners.learner import Learner, OnlineLearner
 from ..model.simulation import streams
@@ -155,7 +154,7 @@ class EnvTraining:
         metering, inside = self.metering, self.learner.interface.check(played)
         meter_episode(metering.declared, metering.state, inside, metering.x)
         if recorded:
-            sums_of_means(metering.state, metering.levels, metering.rows[len(self.rows)])
+            read_meter(metering.state, metering.levels, metering.rows[len(self.rows)])
 
     def _row(self, played: Episode) -> Float:
         """What there is to record of an episode before it is learned from."""

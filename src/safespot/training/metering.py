@@ -8,8 +8,15 @@ import numpy as np
 
 from ..arrays import Float, InsideEpisode, Int
 from ..evidence.differences import Declared
-from ..evidence.meter import Evidence, SafetyMeter, as_evidence, meter_levels, meter_step
-from ..evidence.sequences import ChangingMeans, sums_of_means
+from ..evidence.meter import (
+    Evidence,
+    MeterState,
+    SafetyMeter,
+    as_evidence,
+    meter_levels,
+    meter_step,
+    read_meter,
+)
 from ..kernels.jit import inlined
 
 
@@ -18,9 +25,9 @@ class Metering(NamedTuple):
 
     checked: bool  # whether totals were declared, so that an episode may lie outside
     declared: Declared
-    state: ChangingMeans
+    state: MeterState
     levels: Float  # [2+2m]: ln(1/share)
-    x: Float  # [2+2m]: a buffer
+    x: Float  # [2m]: a buffer
     rows: Float  # [grid, 2+2m]: bounds of sums
 
 
@@ -32,7 +39,7 @@ def make_metering(meter: SafetyMeter, grid: int, *, checked: bool) -> Metering:
         declared=meter.declared,
         state=meter.state,
         levels=meter_levels(meter.interface.m, meter.delta),
-        x=np.zeros(rows),
+        x=np.zeros(rows - 2),
         rows=np.zeros((grid, rows)),
     )
 
@@ -42,7 +49,7 @@ def count_episode(metering: Metering, episode: InsideEpisode, row: int, recorded
     """Count an episode; `recorded`: read the bounds into the row of this number."""
     meter_step(metering.declared, metering.state, episode, metering.x)
     if recorded:
-        sums_of_means(metering.state, metering.levels, metering.rows[row])
+        read_meter(metering.state, metering.levels, metering.rows[row])
 
 
 def shown(metering: Metering, meter: SafetyMeter, episodes: Int) -> Evidence:
