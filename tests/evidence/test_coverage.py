@@ -101,7 +101,7 @@ def meter_misses(world: int, runs: int, length: int, shrunk: float = 1.0) -> int
 
 @no_refcount
 def totals_run(
-    world: int, u: Array, first: int, rates: Any, state: Any, g: Array, x: Array, given: Array,
+    world: int, u: Array, first: int, rates: Any, state: Any, g: Array, x: Array,
     lower: Array, upper: Array, past: Array, shrunk: float,
 ) -> int:  # fmt: skip
     """The episode before which there was no room, or the last; -1: a bound was wrong."""
@@ -110,7 +110,7 @@ def totals_run(
             return t
         hinted = draw(world, t / u.shape[0], 0.0, u[t], g, x)[1]
         past[t] = hinted
-        observe_totals(rates, state, x, given, lower, upper)
+        observe_totals(rates, state, x, lower, upper)
         truth, since = hinted, 0
         if rates.gamma < 1.0:
             since = t + 1 - max(1, int(rates.gamma * (t + 1)))
@@ -122,14 +122,14 @@ def totals_run(
 
 
 def totals_misses(world: int, runs: int, length: int, shrunk: float = 1.0, **declared: Any) -> int:
-    rng, given, past, misses = np.random.default_rng(world), np.full(1, np.nan), np.zeros(length), 0
+    rng, past, misses = np.random.default_rng(world), np.zeros(length), 0
     rates = total_rates(1, H, DELTA, planned=length, **declared)
     for _ in range(runs):
         state, lower, upper = total_state(rates, H), np.zeros(1), np.full(1, float(H))
         u, t = rng.random((length, H, 3)), 0
         while 0 <= t < length:
             t = totals_run(
-                world, u, t, rates, state, np.zeros((H, 1)), np.zeros((H, 1)), given, lower, upper, past, shrunk
+                world, u, t, rates, state, np.zeros((H, 1)), np.zeros((H, 1)), lower, upper, past, shrunk
             )  # fmt: skip
             if 0 <= t < length:
                 state = grow_totals(state)

@@ -24,26 +24,24 @@ H, SHARE = 5, 0.025
 
 
 @no_refcount
-def watch(
-    rates: Any, state: Any, hints: Array, given: Array, lower: Array, upper: Array, first: int
-) -> int:
+def watch(rates: Any, state: Any, hints: Array, lower: Array, upper: Array, first: int) -> int:
     for t in range(first, hints.shape[0]):
         if not totals_have_room(state):
             return t
-        observe_totals(rates, state, hints[t], given[t], lower, upper)
+        observe_totals(rates, state, hints[t], lower, upper)
     return int(hints.shape[0])
 
 
-def bounds(hints: Array, given: Array | None = None, **options: Any) -> tuple[Array, Array, Any]:
+def bounds(hints: Array, **options: Any) -> tuple[Array, Array, Any]:
     """Of hints ``[n,H,m]``, after all of them; and the state."""
     n, steps, m = hints.shape
     rates = total_rates(m, steps, 0.05, **options)
     state, lower, upper = total_state(rates, steps), np.zeros(m), np.full(m, float(steps))
     if "limits" in options:
         lower, upper = options["limits"][0].copy(), options["limits"][1].copy()
-    given, t = np.full((n, m), np.nan) if given is None else given, 0
+    t = 0
     while t < n:
-        t = watch(rates, state, hints, given, lower, upper, t)
+        t = watch(rates, state, hints, lower, upper, t)
         state = state if t == n else grow_totals(state)
     return lower, upper, state
 
@@ -75,30 +73,20 @@ def test_totals_are_those_of_the_slow_reading(missing: float) -> None:
     np.testing.assert_allclose([lower[0], upper[0]], best(x, 0.0, float(H), 100), rtol=1e-8)
 
 
-def test_a_given_total_counts_as_it_is_and_a_declared_range_narrows() -> None:
+def test_a_total_in_equal_shares_counts_as_it_is_and_a_declared_range_narrows() -> None:
     rng = np.random.default_rng(1)
     total = 1.0 + rng.random((200, 1))
-    nothing = np.full((200, H, 1), np.nan)
-    lower, upper, _ = bounds(nothing, total, planned=100)
+    shares = np.repeat(total[:, None] / H, H, axis=1)
+    lower, upper, _ = bounds(shares, planned=100)
     np.testing.assert_allclose(
         [lower[0], upper[0]], best(total.repeat(2, 1), 0.0, H, 100), rtol=1e-8
     )
     limits = np.array([[1.0], [2.0]])
-    close, above, _ = bounds(nothing, total, planned=100, limits=limits)
+    close, above, _ = bounds(shares, planned=100, limits=limits)
     np.testing.assert_allclose(
         [close[0], above[0]], best(total.repeat(2, 1), 1.0, 2.0, 100), rtol=1e-8
     )
     assert above[0] - close[0] < upper[0] - lower[0]
-
-
-@pytest.mark.parametrize("independent", [False, True])
-@pytest.mark.parametrize("shared", [False, True])
-def test_given_totals_count_whatever_is_declared(independent: bool, shared: bool) -> None:
-    total = 1.0 + np.random.default_rng(1).random((3_000, 1))
-    nothing = np.full((3_000, H, 1), np.nan)
-    lower, upper, _ = bounds(nothing, total, independent_hints=independent, shared_threshold=shared)
-    assert lower[0] < 1.5 < upper[0]
-    assert upper[0] - lower[0] < 0.1
 
 
 def test_steps_share_the_weights_of_their_episode() -> None:

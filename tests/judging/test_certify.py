@@ -21,7 +21,7 @@ from safespot.spot.visits import grow_statistics
 from tests.support.contract import VARIANTS, A, H, M, S, Subject
 
 Array = Any
-SUBJECTS = sorted(VARIANTS["spot"])
+SUBJECTS = sorted(set(VARIANTS["spot"]) - {"total-window"})  # windows of totals certify nothing
 
 
 def random_policy(rng: np.random.Generator, mask: Array) -> Array:
@@ -162,6 +162,34 @@ def test_what_the_learner_plays_with_does_not_matter(changes: dict[str, Any]) ->
     assert ss.certify(learner, policy).as_dict() == ss.certify(other, policy).as_dict()
 
 
+@pytest.mark.parametrize("variant", ["masked", "units", "known"])
+def test_differences_are_those_of_the_other_bounds(variant: str) -> None:
+    """A model's certificate: the value's bounds less the threshold's, and > 0 is kept in either sense."""
+    found = ss.certify(fed(variant, 60)[1])
+    (low, high), (least, most) = found.value_bounds, found.threshold_bounds
+    costs = np.array(found.senses) == "<="
+    np.testing.assert_allclose(
+        found.difference_bounds[0], np.where(costs, least - high, low - most)
+    )
+    np.testing.assert_allclose(
+        found.difference_bounds[1], np.where(costs, most - low, high - least)
+    )
+    assert found.difference_confidence == found.confidence
+
+
+def test_totals_are_certified_with_a_fifth_of_delta() -> None:
+    """Every family of events has its fifth: bounds are wider than the learner's own."""
+    _, learner, _ = fed("default", 400, estimator="total", threshold_scale=1.0)
+    (least, most), (low, high) = ss.certify(learner).threshold_bounds, learner.threshold_bounds
+    assert (least < low).all()
+    assert (high < most).all()
+    _, fifth, _ = fed("default", 400, estimator="total", threshold_scale=1.0, delta=0.01)
+    np.testing.assert_allclose([least, most], fifth.threshold_bounds, atol=0.05)
+    _, drifting, _ = fed("default", 10, estimator="total", threshold_scale=1.0, window=0.5)
+    with pytest.raises(InvalidOption, match="thresholds may drift"):
+        ss.certify(drifting)
+
+
 def test_known_thresholds_are_their_own_bounds() -> None:
     _, learner, _ = fed("known", 50)
     low, high = ss.certify(learner).threshold_bounds
@@ -267,6 +295,8 @@ def test_where_one_verdict_ends_and_the_next_begins(
     made = ss.certify(constant_learner(1, 2.0, 2.0)).as_dict()
     made |= {"senses": [sense], "verdict": [verdict]}
     made |= {"value_bounds": [[v] for v in value], "threshold_bounds": [[v] for v in threshold]}
+    ends = [value[0] - threshold[1], value[1] - threshold[0]]
+    made["difference_bounds"] = [[v] for v in (ends if sense == ">=" else [-ends[1], -ends[0]])]
     found = ss.Certificate.from_dict(made)
     assert found.verdict == (verdict,)
     assert found.shortfall[0] == pytest.approx(shortfall)
@@ -515,6 +545,8 @@ def test_a_changed_file_is_noticed(tmp_path: Path) -> None:
         {"senses": None},
         {"more": ["many"]},
         {"reward_bounds": [1.0]},
+        {"difference_bounds": [[1.0, 1.0], [0.0, 0.0]]},
+        {"subject": "everything"},
     ):
         with pytest.raises(InvalidFile, match="not a certificate"):
             ss.Certificate.from_dict({**found, **change})
@@ -529,11 +561,12 @@ def test_the_text_says_what_a_reviewer_must_know() -> None:
     text = str(ss.certify(constant_learner(60, 3.0, 1.0)))
     for part in (
         "confidence 0.95",
-        "constraint 0: UNKNOWN. Its value lies in [",
+        "constraint 0: UNKNOWN. The room that it keeps its threshold with lies in [",
+        "]. Its value lies in [",
         "it must be at least its threshold, which lies in [",
         "short by",
         "more episodes like these would decide it",
-        "It rests on the 60 episodes that a learner has seen",
+        "It rests on a model of the 60 episodes that a learner has seen",
         "thresholds do not change over the episodes",
         "at most 1,000,000 episodes in all, those before a warm start included",
     ):

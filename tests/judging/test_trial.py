@@ -12,9 +12,12 @@ import pytest
 
 import safespot as ss
 from safespot.errors import InvalidEpisode, InvalidOption
+from safespot.evidence.differences import declare, differences
 from safespot.evidence.interface import make_interface
+from safespot.evidence.statements import as_bounds, episode_sums, statements
 from safespot.judging import trial as trials
-from safespot.judging.trial import bernstein, episode_sums, episodes_needed, sequence, statements
+from safespot.judging.trial import bernstein, episodes_needed
+from tests.evidence import reference as ref
 
 Array = Any
 
@@ -34,7 +37,7 @@ def coin(rng: np.random.Generator, p: float, n: int, k: int) -> Array:
     return (rng.random((n, k)) < p).astype(float)
 
 
-# The two bounds
+# The bound for a number fixed in advance
 
 
 def test_bernstein_is_its_formula() -> None:
@@ -42,102 +45,73 @@ def test_bernstein_is_its_formula() -> None:
     mean, variance = 0.625, sum((v - 0.625) ** 2 for v in (0.0, 1.0, 1.0, 0.5)) / 3
     log = math.log(2 / 0.9)
     radius = math.sqrt(2 * variance * log / 4) + 7 * log / (3 * 3)
-    low, high = bernstein(x, 0.9)
-    assert low[0] == pytest.approx(max(0.0, mean - radius))
-    assert high[0] == pytest.approx(min(1.0, mean + radius))
+    assert bernstein(x, 0.9)[0] == pytest.approx(max(0.0, mean - radius))
     large = np.tile(x, (500, 1))
-    low, high = bernstein(large, 0.9)
-    assert 0.0 < low[0] < mean < high[0] < 1.0
-    assert high[0] - mean == pytest.approx(mean - low[0])
-
-
-def test_the_sequence_is_its_formula() -> None:
-    rng = np.random.default_rng(0)
-    x, share, planned = rng.random(50), 0.02, 80
-    low, high = sequence(x[:, None], share, planned)
-    mean, variance, seen = 0.5, 0.25, []
-    top, price, total = 0.0, 0.0, 0.0
-    spread = 0.0
-    for t, value in enumerate(x, 1):
-        lam = min(0.5, math.sqrt(2 * math.log(1 / share) / (variance * planned)))
-        top, total = top + lam * value, total + lam
-        price += (value - mean) ** 2 * (-math.log(1 - lam) - lam)
-        radius = (math.log(1 / share) + price) / total
-        assert low[t - 1, 0] == pytest.approx(max(0.0, top / total - radius))
-        assert high[t - 1, 0] == pytest.approx(min(1.0, top / total + radius))
-        seen.append(value)
-        mean = (0.5 + sum(seen)) / (t + 1)
-        spread += (value - mean) ** 2
-        variance = (0.25 + spread) / (t + 1)
-
-
-def test_the_inequality_behind_the_sequence() -> None:
-    """exp(l y - y^2 psi(l)) <= 1 + l y for y >= -1 and 0 <= l < 1 (Fan, Grama and Liu 2015)."""
-    y, lam = np.meshgrid(np.linspace(-1.0, 1.0, 401), np.linspace(0.0, 0.99, 100))
-    left = np.exp(lam * y - y**2 * (-np.log1p(-lam) - lam))
-    assert (left <= 1.0 + lam * y + 1e-12).all()
-
-
-def test_a_row_of_the_sequence_depends_on_the_past_only() -> None:
-    x = np.random.default_rng(0).random((40, 3))
-    for whole, part in zip(sequence(x, 0.1, 40), sequence(x[:17], 0.1, 40), strict=True):
-        np.testing.assert_array_equal(whole[:17], part)
-
-
-def test_a_long_trial_is_as_sharp_early_as_a_short_one() -> None:
-    """Planned for a hundred times as many episodes, the bounds after 300 are at most a third wider."""
-    x = coin(np.random.default_rng(5), 0.7, 300, 20)
-    (low, high), (least, most) = sequence(x, 0.01, 300), sequence(x, 0.01, 30_000)
-    assert (most[-1] - least[-1] < 1.33 * (high[-1] - low[-1])).all()
-    assert (most[-1] - least[-1] > high[-1] - low[-1]).all()
-
-
-def misses(p: float, n: int, k: int, share: float) -> dict[str, float]:
-    """How often each one-sided bound misses a coin's mean, over k trials of n throws."""
-    x = coin(np.random.default_rng(int(1000 * p)), p, n, k)
-    low, high = bernstein(x, share)
-    found = {"bernstein low": (low > p).mean(), "bernstein high": (high < p).mean()}
-    low, high = sequence(x, share, n)
-    ever = {"sequence low": (low > p).any(axis=0), "sequence high": (high < p).any(axis=0)}
-    return found | {name: missed.mean() for name, missed in ever.items()}
+    low, above = bernstein(large, 0.9)[0], bernstein(1.0 - large, 0.9)[0]
+    assert 0.0 < low < mean < 1.0 - above < 1.0
+    assert 1.0 - above - mean == pytest.approx(mean - low)
 
 
 @pytest.mark.parametrize("p", [0.02, 0.5, 0.9])
-def test_bounds_miss_as_rarely_as_they_say(p: float) -> None:
+def test_bernstein_misses_as_rarely_as_it_says(p: float) -> None:
     share, k = 0.2, 1000
-    for name, rate in misses(p, 200, k, share).items():
-        assert rate <= share + 3 * math.sqrt(share * (1 - share) / k), name
+    x = coin(np.random.default_rng(int(1000 * p)), p, 200, k)
+    for name, missed in (
+        ("low", bernstein(x, share) > p),
+        ("high", bernstein(1 - x, share) > 1 - p),
+    ):
+        assert missed.mean() <= share + 3 * math.sqrt(share * (1 - share) / k), name
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("p", [0.01, 0.1, 0.5, 0.95])
-def test_bounds_miss_as_rarely_as_they_say_at_length(p: float) -> None:
-    share, k = 0.2, 5_000
-    rates = misses(p, 1000, k, share)
-    print(
-        f"p = {p}, share {share}:", ", ".join(f"{name} {rate:.4f}" for name, rate in rates.items())
+# Statements
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {},
+        {"thresholds": [0.9, 1.2]},
+        {"constraint_totals": [(0, 3), (1, 2)], "threshold_totals": (0, 2.5)},
+    ],
+)
+def test_differences_are_those_of_the_meter(declared: dict[str, Any]) -> None:
+    """Rows of whole trials and what the compiled meter makes of an episode are the same numbers."""
+    known = make_interface(1, 1, 3, 2, senses=(">=", "<="))
+    made = declare(
+        known, *(declared.get(k) for k in ("thresholds", "constraint_totals", "threshold_totals"))
     )
-    for name, rate in rates.items():
-        assert rate <= share + 3 * math.sqrt(share * (1 - share) / k), name
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        hints = 0.8 * rng.random((3, 2))
+        hints[rng.random(3) < 0.3] = np.nan
+        episode = known.inside(
+            ss.Episode(
+                np.zeros(4, int),
+                np.zeros(3, int),
+                rng.random(3),
+                0.34 + 0.32 * rng.random((3, 2)),
+                hints,
+            )
+        )
+        x = np.zeros(6)
+        differences(made, episode.rewards, episode.constraints, episode.thresholds, x)
+        (row,) = statements(made, 3, episode_sums(episode)[None])
+        np.testing.assert_allclose(row[:6], x, atol=1e-15)
+        assert len(row) == (10 if "thresholds" in declared else 14)
+        np.testing.assert_allclose(
+            as_bounds(made, known, row).value[0],
+            known.units.constraints.total_outside(episode.constraints.sum(axis=0), 3),
+        )
 
 
-def test_too_small_radii_would_be_noticed() -> None:
-    """The tests above have teeth: looking all the time with a bound for one time misses far more often."""
-    x = coin(np.random.default_rng(1), 0.5, 400, 500)
-    t = np.arange(1, 401)[:, None]
-    mean = np.cumsum(x, axis=0) / t
-    normal = mean - 0.8416 * np.sqrt(0.25 / t)  # misses with probability 0.2 at any one time
-    assert (normal[20:] > 0.5).any(axis=0).mean() > 0.3
-
-
-def test_bounds_are_not_much_wider_than_they_must_be() -> None:
-    """At the planned number both are within a third of the normal approximation, which is no bound."""
-    x = coin(np.random.default_rng(2), 0.5, 20_000, 10)
-    best = 2 * math.sqrt(2 * 0.25 * math.log(1 / 0.01) / 20_000)
-    for low, high in (bernstein(x, 0.01), (ends[-1] for ends in sequence(x, 0.01, 20_000))):
-        width = high - low
-        assert (width < 1.33 * best).all()
-        assert (width > 0.95 * best).all()
+def test_totals_outside_of_what_was_declared_are_refused() -> None:
+    problem = toy(0.9, 0.6)
+    with pytest.raises(InvalidEpisode, match="constraint_totals"):
+        ss.certify_by_trial(problem, SAFE, 50, constraint_totals=(0, 1))
+    with pytest.raises(InvalidEpisode, match="threshold_totals"):
+        ss.certify_by_trial(problem, SAFE, 50, threshold_totals=(0, 0.5))
+    with pytest.raises(InvalidOption, match="one of the two"):
+        ss.certify_by_trial(problem, SAFE, 50, thresholds=[0.6], threshold_totals=(0, 1))
 
 
 # Certificates
@@ -165,7 +139,7 @@ def count_wrong(runs: int, episodes: int, early: bool, delta: float) -> int:
         found = ss.certify_by_trial(problem, SAFE, episodes, early=early, delta=delta, seed=seed)
         (low,), (high,) = found.value_bounds
         (least,), (most,) = found.threshold_bounds
-        wrong += not (
+        wrong += found.verdict == ("unsafe",) or not (
             low <= truth.constraints[0] <= high
             and least <= 1.4 <= most
             and found.reward_bounds[0] <= truth.value <= found.reward_bounds[1]
@@ -201,11 +175,11 @@ def test_episodes_needed_are_the_fewest() -> None:
     """With the largest variance there is, n episodes reach the width and n - 2 do not."""
     for width, m, known in ((0.5, 1, False), (0.1, 3, True)):
         n = episodes_needed(width, span=1.0, constraints=m, known=known)
-        share = 0.05 / statements(m, known=known)
+        share = 0.05 / (2 * (1 + m) if known else 2 * (1 + 2 * m))
         for count, enough in ((n + n % 2, True), (n - 2 - n % 2, False)):
             x = np.r_[np.zeros(count // 2), np.ones(count // 2)][:, None]
-            low, high = bernstein(x, share)
-            assert (high[0] - low[0] <= width) == enough
+            low, above = bernstein(x, share)[0], bernstein(1.0 - x, share)[0]
+            assert (1.0 - above - low <= width) == enough
     assert episodes_needed(1.0, 14.0, deviation=1.0) < episodes_needed(1.0, 14.0) / 5
     assert episodes_needed(100.0, 1.0) == 2
 
@@ -222,6 +196,7 @@ def test_costs_in_units_of_their_own() -> None:
     one = ss.certify_by_trial(plain, SAFE, 300)
     two = ss.certify_by_trial(costs, SAFE, 300)
     assert one.verdict == two.verdict
+    np.testing.assert_allclose(two.difference_bounds, 4.0 * np.array(one.difference_bounds))
     for name in ("value_bounds", "threshold_bounds"):
         low, high = getattr(one, name)
         np.testing.assert_allclose(getattr(two, name)[0], 12.0 - 4.0 * high)
@@ -235,10 +210,46 @@ def test_an_early_stop_is_the_first_moment_of_decision() -> None:
     assert 10 < found.episodes < 300
     assert found.more.tolist() == [0.0]
     sums = trials._from_problem(problem, np.repeat(SAFE[None], 2, axis=0), 4)(3000)
-    low, high = sequence(sums, 0.05 / 6, 3000)
-    decided = low[:, 1] >= high[:, 3]
-    assert decided.argmax() == found.episodes - 1
-    assert found.value_bounds[0][0] == pytest.approx(2 * low[found.episodes - 1, 1])
+    x = (sums[:, 1] - sums[:, 2] + 2.0) / 4.0
+    last, before = (
+        max(ref.fixed_mean(x[:t], 0.05, 3000) for t in range(10, found.episodes + 1 - one))
+        for one in (0, 1)
+    )
+    assert before < 0.5 <= last
+    assert found.difference_bounds[0][0] == pytest.approx(4.0 * last - 2.0, abs=1e-9)
+    assert found.confidence == 0.95
+    assert found.difference_confidence == pytest.approx(0.9)
+
+
+def test_a_room_of_a_tenth_takes_150_episodes() -> None:
+    """One statement on the difference, not two on value and threshold, which took 452."""
+    cmdp = ss.CMDP(np.ones((1, 1, 1)), [[0.5]], [[[0.6]]], [2.0], horizon=4)
+    planned = episodes_needed(0.2, span=4.0)
+    stops = [
+        ss.certify_by_trial(
+            ss.Problem(cmdp), np.ones((1, 1)), planned, early=True, seed=seed
+        ).episodes
+        for seed in range(60)
+    ]
+    assert np.median(stops) <= 150
+    assert 0.5 <= np.median(stops) / ss.episodes_to_proof(0.4, 1.4) <= 2.0
+
+
+def test_a_declared_range_decides_sooner() -> None:
+    """At most one event an episode of 8 steps: the range of the total is an eighth."""
+    cmdp = ss.CMDP(
+        np.array([[[0.0, 1.0]], [[0.0, 1.0]]]), [[0.5], [0.5]], [[[0.02], [0.0]]], [0.2],
+        horizon=8, senses="<=",
+    )  # fmt: skip
+    problem, policy = ss.Problem(cmdp), np.ones((2, 1))
+    plain, declared = (
+        ss.certify_by_trial(
+            problem, policy, 5_000, early=True, thresholds=[0.2], constraint_totals=totals
+        )
+        for totals in (None, (0, 1))
+    )
+    assert plain.verdict == declared.verdict == ("safe",)
+    assert declared.episodes < 0.5 * plain.episodes
 
 
 def test_an_open_trial_ends_at_its_number() -> None:
@@ -257,11 +268,13 @@ def test_several_constraints_are_all_decided() -> None:
 
 def test_the_text_says_how_it_was_done() -> None:
     text = str(ss.certify_by_trial(toy(), SAFE, 50))
-    assert "50 fresh episodes of this one policy, by the empirical Bernstein bound" in text
+    assert "50 fresh episodes of this one policy, on the differences of their" in text
+    assert "by the empirical Bernstein bound" in text
+    assert "(both ends with confidence 0.9)" in text
     assert "the policy was fixed before the trial" in text
     assert "the thresholds do not change" in text
     text = str(ss.certify_by_trial(toy(), SAFE, 50, early=True, thresholds=[0.1]))
-    assert "a confidence sequence" in text
+    assert "by confidence sequences, which hold at every moment" in text
     assert "the thresholds are the ones that were given" in text
 
 
@@ -321,7 +334,7 @@ def test_steps_without_a_threshold_sample_count_as_the_worst() -> None:
     known = make_interface(**problem.interface)
     nan = [math.nan]
     episode = two_steps([[1.0], nan])
-    np.testing.assert_array_equal(episode_sums(known.inside(episode)), [0.5, 0.5, 0.5, 1.0])
+    np.testing.assert_array_equal(episode_sums(known.inside(episode)), [1.0, 1.0, 1.0, 2.0])
     gone = two_steps([nan, nan])
     found = ss.certify_by_trial([gone] * 2000, SAFE, 2000, interface=problem.interface)
     (low,), (high,) = found.threshold_bounds

@@ -52,6 +52,22 @@ def test_loading_goes_on_as_if_never_stopped(subject: Subject, tmp_path: Path) -
     contract.loading_goes_on_as_if_never_stopped(subject, tmp_path, episodes)
 
 
+def test_who_played_may_be_said(subject: Subject, tmp_path: Path) -> None:
+    """The policy or its digest; counts and limits learn from the episode all the same."""
+    told, silent = subject.make(), subject.make()
+    rng = np.random.default_rng(0)
+    other = np.array(subject.mask / subject.mask.sum(axis=2, keepdims=True))
+    for k in range(12):
+        episode = subject.episode(rng)
+        told.observe(episode, played=(None, other, ss.policy_digest(other))[k % 3])
+        silent.observe(episode)
+    assert contract.saved(told, tmp_path) == contract.saved(silent, tmp_path)
+    for wrong in ("me", 0.5 * other, np.ones(3)):
+        with pytest.raises(ss.InvalidOption, match="played"):
+            told.observe(subject.episode(rng), played=wrong)
+    assert told.episode == 13
+
+
 def test_unknown_learners_and_options_are_named() -> None:
     interface = Subject("spot", "default").interface
     with pytest.raises(ss.UnknownName, match=r"no learner 'spott'.* spot"):
@@ -93,6 +109,10 @@ BAD_OPTIONS: list[dict[str, Any]] = [
     {"bonus_scale": -0.1}, {"bonus_scale": INF}, {"bonus_scale": NAN}, {"bonus_scale": "1"},
     {"estimator": "median"}, {"estimator": None},
     {"threshold_scale": -0.1}, {"threshold_scale": INF}, {"threshold_scale": NAN},
+    {"estimator": "total", "threshold_scale": 0.5}, {"estimator": "total", "clip_thresholds": False},
+    {"independent_hints": True}, {"shared_threshold": True}, {"estimator": "total", "shared_threshold": 1},
+    {"constraint_totals": (1, 0)}, {"constraint_totals": (0, 4)}, {"threshold_totals": [(0, 1)]},
+    {"threshold_totals": "few"}, {"thresholds": [1.0, 1.0], "threshold_totals": (0, 1)},
     {"clip_thresholds": 1}, {"clip_thresholds": None}, {"clip_thresholds": "yes"},
     {"policy_step": -1.0}, {"policy_step": INF}, {"policy_step": NAN}, {"policy_step": "big"},
     {"dual_step": -1.0}, {"dual_step": INF}, {"dual_step": NAN},
@@ -131,6 +151,19 @@ def test_bad_interfaces_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(ss.SafespotError) as raised:
         ss.Spot(**arguments, episodes=10, rho=2.0)
     assert str(raised.value)
+
+
+def test_declared_totals_are_checked() -> None:
+    subject = Subject("spot", "default")
+    learner = subject.make(constraint_totals=(0.5, 2.5), threshold_totals=(0.2, 2.9))
+    states, nothing = np.zeros(4, int), np.zeros(3, int)
+    fine = np.full((3, 2), 0.5)
+    learner.observe(ss.Episode(states, nothing, np.zeros(3), fine, fine))
+    for constraints, thresholds in ((np.ones((3, 2)), fine), (fine, np.zeros((3, 2)))):
+        with pytest.raises(ss.InvalidEpisode, match="totals that were declared"):
+            learner.observe(ss.Episode(states, nothing, np.zeros(3), constraints, thresholds))
+    assert learner.episode == 2
+    assert (learner.make_meter().declared.width == 2.0 + 2.7).all()
 
 
 def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from safespot.arrays import Float, Int
 from safespot.errors import InvalidFile
-from safespot.spot import visits
+from safespot.spot import limits, visits
 from safespot.spot import window as windows
 from safespot.spot.visits import Statistics
 from safespot.spot.window import Window
@@ -205,7 +205,7 @@ def visited(statistics: Statistics, seed: int, times: int) -> Statistics:
     m = statistics.sums.shape[0] - 1
     empty = windows.empty_window(H, 1, m, 1.0)
     for _ in range(times):
-        while not windows.has_room(statistics, empty):
+        while not limits.has_room(statistics, empty):
             statistics = visits.grow_statistics(statistics)
         after = int(rng.integers(S))
         statistics.starts[after] += 1

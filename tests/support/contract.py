@@ -42,6 +42,7 @@ def usual(
     return {name: found[name] for name in names.split()} | more
 
 
+TOTAL = {"estimator": "total", "threshold_scale": 1.0}
 ALWAYS: tuple[dict[str, Any], dict[str, Any]] = ({}, {"replan": "always", "stance": "optimistic"})
 BASELINE = {  # so lenient that a plan is found to be safe
     "baseline": GIVEN, "slack": 0.5, "bonus_scale": 1e-4, "stance": "optimistic", "threshold_scale": 0.5
@@ -58,9 +59,13 @@ VARIANTS: dict[str, dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
         "known": ({}, {"rho": 2.0, "thresholds": [1.0, 2.0]}),
         "unbounded": ({}, {"rho": np.inf, "policy_step": 0.1, "dual_step": 0.1}),
         "units": (UNITS, {"slack": [2.0, 0.5]}),
+        "total": (UNITS, {"rho": 2.0, **TOTAL}),
+        "total-steps": ({"action_mask": MASK}, {"rho": 2.0, **TOTAL, "independent_hints": True}),
+        "total-shared": ({}, {"rho": 2.0, "episodes": None, **TOTAL, "shared_threshold": True}),
+        "total-window": ({"start": None}, {"rho": 2.0, **TOTAL, "window": 0.5}),
     },
     "opt-primal-dual": {"known": ({}, {"rho": 2.0, "thresholds": [1.0, 2.0]})},
-    "opt-cmdp": usual({}, "default masked anytime pool known units", always=ALWAYS),
+    "opt-cmdp": usual({}, "default masked anytime pool known units", always=ALWAYS, total=({}, TOTAL)),
     "opt-cmdp-bonus": usual({}),
     "dope": usual(BASELINE, "masked anytime units"),
     "opt-pess-lp": usual(BASELINE),
@@ -69,6 +74,7 @@ VARIANTS: dict[str, dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
     "regularized-primal-dual": usual(
         {"rho": 2.0, "policy_step": 0.1}, "masked anytime pool known units",
         bernstein=({}, {"slack": 1.0, "bonus": "bernstein", "bonus_scale": 0.001, "policy_step": 0.1}),
+        total=({}, {"rho": 2.0, "policy_step": 0.1, **TOTAL, "shared_threshold": True, "independent_hints": True}),
     ),
     "fixed": usual({"policy": GIVEN}, "masked units"),
     "uniform": usual({}, "pool"),

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 import safespot as ss
+from safespot.evidence.totals import Totals
+from safespot.learners.limits import limits_arrays
 from safespot.spot import visits
 from tests.support.episodes import full_mask, random_episode, random_mask
 
@@ -20,6 +22,8 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "bernstein": {"bonus": "bernstein", "window": 0.3, "start": None, "action_mask": MASK},
     "pooled": {"estimator": "pooled", "window": 0.5, "stance": 0.3, "clip_thresholds": False},
     "known": {"thresholds": [1.5, 2.0], "policy_step": 0.5},
+    "total": {"estimator": "total", "threshold_scale": 1.0},
+    "total, window": {"estimator": "total", "threshold_scale": 1.0, "window": 0.5},
 }
 
 
@@ -30,8 +34,10 @@ def digests(episodes: int = 50) -> dict[str, str]:
     for dense in (2**22, 0):
         visits.DENSE = dense
         for name, options in LEARNERS.items():
-            arguments = {"start": 0, "action_mask": None, "bonus_scale": 0.02, **options}
-            learner = ss.Spot(S, A, H, m, episodes=200, rho=3.0, threshold_scale=0.1, **arguments)
+            arguments = {
+                "start": 0, "action_mask": None, "bonus_scale": 0.02, "threshold_scale": 0.1, **options
+            }  # fmt: skip
+            learner = ss.Spot(S, A, H, m, episodes=200, rho=3.0, **arguments)
             rng = np.random.default_rng(7)
             mask = full_mask(arguments["action_mask"], H, S, A)
             digest = hashlib.blake2b(digest_size=16)
@@ -49,7 +55,10 @@ def digests(episodes: int = 50) -> dict[str, str]:
 def state(learner: ss.Learner) -> list[np.ndarray]:
     """All arrays of a learner, derived ones included, but for the buffers."""
     state, statistics = learner.state, learner.statistics
-    return [*state[:-1], *statistics[:-1], *statistics.successors, *learner.window]
+    window = learner.window
+    if isinstance(window, Totals):
+        window = limits_arrays(window).values()
+    return [*state[:-1], *statistics[:-1], *statistics.successors, *window]
 
 
 if __name__ == "__main__":

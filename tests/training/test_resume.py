@@ -53,6 +53,8 @@ def test_going_on_from_arrays_is_never_having_stopped(
     got, want = stopped.result(), whole.result()
     for name in ARRAYS:
         assert getattr(got, name).tobytes() == getattr(want, name).tobytes(), name
+    for a, b in zip(got.evidence.violation_bounds, want.evidence.violation_bounds, strict=True):
+        assert a.tobytes() == b.tobytes()
     assert got.seconds > 0.0
 
 

@@ -28,7 +28,7 @@ from safespot.evidence.sequences import (
     targets,
 )
 from safespot.evidence.totals import observe_totals, total_rates, total_state
-from safespot.judging.trial import _from_problem, bernstein, sequence
+from safespot.judging.trial import _from_problem, bernstein
 from safespot.kernels.jit import no_refcount
 
 Array = Any
@@ -96,7 +96,7 @@ def differences_of(problem: ss.Problem, policy: Array, n: int, seed: int) -> Arr
     """D of the first constraint, scaled to [0,1]: ``[n]``."""
     m = problem.cmdp.m
     sums = _from_problem(problem, policy, seed)(n)
-    return (sums[:, 1] - sums[:, 1 + m] + 1.0) / 2.0
+    return ((sums[:, 1] - sums[:, 1 + m]) / problem.cmdp.H + 1.0) / 2.0
 
 
 def changing_width(x: Array, share: float) -> float:
@@ -122,17 +122,44 @@ def widths(problem: ss.Problem, policy: Array, n: int) -> tuple[str, ...]:
     for seed in range(RUNS):
         x = differences_of(problem, policy, n, seed)
         low, high = sequence(x[:, None], each, n)
-        at_once = bernstein(x[:, None], each)
+        at_once = [float(bernstein(side[:, None], each)[0]) for side in (x, 1.0 - x)]
         rows.append(
             (
                 2.0 * NormalDist().inv_cdf(1.0 - each) * x.std() / math.sqrt(n),
                 fixed_width(x, each), changing_width(x, (1.0 - REWARD) * each), high[-1, 0] - low[-1, 0],
-                at_once[1][0] - at_once[0][0],
+                1.0 - sum(at_once),
             )
         )  # fmt: skip
     normal, *others = np.mean(rows, axis=0)
     span = 2 * problem.cmdp.H * abs(float(problem.cmdp.units.constraints.scale[0]))
     return f"{normal * span / 2:.4f}", *(f"{other / normal:.2f}" for other in others)
+
+
+def sequence(x: Array, share: float, planned: int) -> tuple[Array, Array]:
+    """The rival: an empirical Bernstein sequence with predictable weights (Waudby-Smith and Ramdas 2023, Theorem 2).
+
+    Bounds of the means of `x` ``[n,k]`` in [0,1] after each episode. It is sharp around the number of episodes that its
+    weights are made for; so several of them, for `planned` episodes, a quarter and so on, share what may be missed.
+    """
+    goals = [float(planned)]
+    while goals[-1] > 256:
+        goals.append(goals[-1] / 4.0)
+    each = [bernstein_sequence(x, share / len(goals), goal) for goal in goals]
+    low = np.max([low for low, _ in each], axis=0)
+    return low, np.maximum(low, np.min([high for _, high in each], axis=0))
+
+
+def bernstein_sequence(x: Array, share: float, goal: float) -> tuple[Array, Array]:
+    log, t = math.log(1.0 / share), np.arange(1, len(x) + 1)[:, None]
+    mean = (0.5 + np.cumsum(x, axis=0)) / (t + 1)
+    variance = (0.25 + np.cumsum((x - mean) ** 2, axis=0)) / (t + 1)
+    first = np.ones((1, x.shape[1]))
+    mean, variance = np.r_[0.5 * first, mean[:-1]], np.r_[0.25 * first, variance[:-1]]
+    weight = np.minimum(0.5, np.sqrt(2.0 * log / (variance * goal)))
+    price = np.cumsum((x - mean) ** 2 * (-np.log1p(-weight) - weight), axis=0)
+    total = np.cumsum(weight, axis=0)
+    center, radius = np.cumsum(weight * x, axis=0) / total, (log + price) / total
+    return (center - radius).clip(0.0), (center + radius).clip(None, 1.0)
 
 
 def rare_events() -> list[tuple[str, str]]:
@@ -177,11 +204,9 @@ def decisions(room: float) -> tuple[str, ...]:
 
 
 @no_refcount
-def watch_totals(
-    rates: Any, state: Any, hints: Array, given: Array, lower: Array, upper: Array
-) -> None:
+def watch_totals(rates: Any, state: Any, hints: Array, lower: Array, upper: Array) -> None:
     for t in range(hints.shape[0]):
-        observe_totals(rates, state, hints[t], given, lower, upper)
+        observe_totals(rates, state, hints[t], lower, upper)
 
 
 def dosing_threshold() -> float:
@@ -192,7 +217,7 @@ def dosing_threshold() -> float:
         hints = 6 / 14 + np.clip(0.2 * noise, -6 / 14, 6 / 14)
         rates = total_rates(1, 14, DELTA)
         lower, upper = np.zeros(1), np.full(1, 14.0)
-        watch_totals(rates, total_state(rates, 14), hints, np.full(1, np.nan), lower, upper)
+        watch_totals(rates, total_state(rates, 14), hints, lower, upper)
         found.append((upper[0] - lower[0]) / 2)
     return float(max(found))
 

@@ -19,8 +19,9 @@ from safespot.arrays import Float, InsideEpisode
 from safespot.model.cmdp import Model
 from safespot.model.simulation import Laws, Noise, as_laws, draw_noise, play_kernel
 from safespot.problems import make
+from safespot.spot.limits import has_room
 from safespot.spot.visits import Statistics, add_visit, empty_statistics
-from safespot.spot.window import Window, add_to_window, has_room
+from safespot.spot.window import Window, add_to_window
 from safespot.training import learn as training
 
 from .numpy_reference import PlainSpot, TunedSpot

@@ -45,6 +45,15 @@ class SafetyAlarm:
         constraint_totals: as for `SafetyMeter`.
         threshold_totals: as for `SafetyMeter`.
 
+    Examples:
+        >>> import safespot as ss
+        >>> problem, noise = ss.problems.make("machine"), ss.streams(seed=0)
+        >>> alarm = ss.SafetyAlarm(problem.interface, between=1_000)
+        >>> while not alarm.ringing:  # a policy that breaks its budget
+        ...     rang = alarm.observe(ss.play(problem, [[0, 1], [0, 1]], noise, alarm.episodes + 1))
+        >>> alarm.episodes
+        20
+
     """
 
     def __init__(

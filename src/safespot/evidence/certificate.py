@@ -12,17 +12,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Bool, Float, Policy, as_count, frozen
+from ..arrays import Bool, Float, as_count, frozen
 from ..errors import InvalidFile
 from ..files import checksum, read_arrays, write_arrays
+
+SUBJECTS = ("policy", "mixture", "practice")
 
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """Bounds of a policy's values and of their thresholds, in the user's terms, and what they rest on.
+    """How much room a policy keeps its limits with, in the user's terms, and what that rests on.
 
-    All bounds hold at once with probability `confidence`; a lower one is never above its upper one. That is so under
-    the assumptions: where the data themselves put one in doubt, `doubts` says so, and every verdict is "unknown".
+    Verdicts derive from `difference_bounds` and are right, all at once, with probability `confidence`. So do all other
+    bounds hold. Both ends of the differences together may have less, `difference_confidence`: a verdict needs one of
+    them. A lower bound is never above its upper one. That is so under the assumptions: where the data themselves put
+    one in doubt, `doubts` says so, and every verdict is "unknown".
 
     Examples:
         >>> import safespot as ss
@@ -36,21 +40,30 @@ class Certificate:
 
     """
 
+    difference_bounds: tuple[
+        Float, Float
+    ]  # (lower [m], upper [m]) of V_g - alpha; > 0: kept, whatever the sense
     value_bounds: tuple[Float, Float]  # (lower [m], upper [m]), expected sums over an episode
     threshold_bounds: tuple[Float, Float]  # (lower [m], upper [m])
     reward_bounds: tuple[float, float]
     senses: tuple[str, ...]  # [m]
     confidence: float
+    difference_confidence: float
     episodes: int  # that it rests on
     more: Float  # [m]: about how many more episodes would decide; 0: it is decided; inf: none would
     basis: str  # a sentence on what was done
     assumptions: tuple[str, ...]  # sentences
-    policy_digest: str
+    subject: str  # what it is about: a "policy"; a "mixture" of policies, drawn anew for every episode; a "practice"
+    policy_digest: str  # of that policy; of all of a mixture
     data_digest: str  # of what was seen
     doubts: tuple[str, ...] = ()  # sentences: what was seen that contradicts an assumption
 
     def __post_init__(self) -> None:
-        for array in (*self.value_bounds, *self.threshold_bounds, self.more):
+        if self.subject not in SUBJECTS:
+            raise ValueError(f"subject {self.subject!r}")
+        for array in (
+            *self.difference_bounds, *self.value_bounds, *self.threshold_bounds, self.more
+        ):  # fmt: skip
             frozen(array)
 
     @property
@@ -61,26 +74,20 @@ class Certificate:
     @property
     def verdict(self) -> tuple[str, ...]:
         """``[m]``: "safe", "unsafe" or "unknown"."""
-        (low, high), (least, most) = self.value_bounds, self.threshold_bounds
-        unsafe = np.where(self._costs, low > most, high < least) & (not self.doubts)
+        broken = (self.difference_bounds[1] < 0.0) & (not self.doubts)
         return tuple(
             "safe" if good else "unsafe" if bad else "unknown"
-            for good, bad in zip(self.safe, unsafe, strict=True)
+            for good, bad in zip(self.safe, broken, strict=True)
         )
 
     @property
     def shortfall(self) -> Float:
         """``[m]``: by how much the bounds fail to say "safe", in the constraint's units; at most 0: by nothing."""
-        (low, high), (least, most) = self.value_bounds, self.threshold_bounds
-        return frozen(np.where(self._costs, high - least, most - low))
-
-    @property
-    def _costs(self) -> Bool:
-        return np.array([sense == "<=" for sense in self.senses])
+        return frozen(-self.difference_bounds[0])
 
     def covers(self, policy: ArrayLike) -> bool:
         """Whether it speaks of this policy ``[H,S,A]``, to the last bit."""
-        return self.policy_digest == policy_digest(np.asarray(policy, np.float64))
+        return self.subject == "policy" and self.policy_digest == policy_digest(policy)
 
     def matches(self, learner: Any) -> bool:
         """Whether the learner still stands where it stood when it was certified."""
@@ -89,7 +96,7 @@ class Certificate:
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers, texts and lists, ready for JSON; an infinite number of episodes is None."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
-        for name in ("value_bounds", "threshold_bounds"):
+        for name in ("difference_bounds", "value_bounds", "threshold_bounds"):
             plain[name] = [end.tolist() for end in plain[name]]
         return {
             **plain,
@@ -106,15 +113,18 @@ class Certificate:
         """The certificate of which `as_dict` gave `plain`; `InvalidFile` where it contradicts itself."""
         try:
             made = cls(
+                difference_bounds=_pair(plain["difference_bounds"]),
                 value_bounds=_pair(plain["value_bounds"]),
                 threshold_bounds=_pair(plain["threshold_bounds"]),
                 reward_bounds=_ends(plain["reward_bounds"]),
                 senses=_texts(plain["senses"]),
                 confidence=_real(plain["confidence"]),
+                difference_confidence=_real(plain["difference_confidence"]),
                 episodes=as_count("episodes", plain["episodes"], least=0, error=InvalidFile),
                 more=np.array([math.inf if n is None else _real(n) for n in plain["more"]]),
                 basis=_text(plain["basis"]),
                 assumptions=_texts(plain["assumptions"]),
+                subject=_text(plain["subject"]),
                 policy_digest=_text(plain["policy_digest"]),
                 data_digest=_text(plain["data_digest"]),
                 doubts=_texts(plain["doubts"]),
@@ -131,12 +141,15 @@ class Certificate:
         m = len(self.senses)
         if not set(self.senses) <= {"<=", ">="}:
             raise ValueError(f"senses {self.senses}")
-        if m == 0 or {len(self.more), *map(len, (*self.value_bounds, *self.threshold_bounds))} != {
-            m
-        }:
+        if m == 0 or {
+            len(self.more),
+            *map(len, (*self.difference_bounds, *self.value_bounds, *self.threshold_bounds)),
+        } != {m}:
             raise ValueError(f"not {m} values, thresholds and numbers of episodes")
         if not 0.0 < self.confidence < 1.0:
             raise ValueError(f"confidence {self.confidence}")
+        if not 0.0 <= self.difference_confidence <= self.confidence:
+            raise ValueError(f"difference_confidence {self.difference_confidence}")
         if not (self.more >= 0.0).all():
             raise ValueError(f"more {self.more.tolist()}")
         for name in ("policy_digest", "data_digest"):
@@ -162,7 +175,8 @@ class Certificate:
         if self.doubts:
             lines += ["", "The data contradict that, so nothing is proven:"]
             lines += [f"  - {doubt}" for doubt in self.doubts]
-        lines += ["", f"Policy {self.policy_digest[:16]}, data {self.data_digest[:16]}."]
+        whose = f"{self.subject.capitalize()} {self.policy_digest[:16]}"
+        lines += ["", f"{whose}, data {self.data_digest[:16]}."]
         return "\n".join(lines)
 
     def _judgement(self, i: int) -> str:
@@ -170,9 +184,13 @@ class Certificate:
         limit = _interval(*(float(end[i]) for end in self.threshold_bounds))
         asked = "at most" if self.senses[i] == "<=" else "at least"
         verdict = self.verdict[i]
+        room = _interval(*(float(end[i]) for end in self.difference_bounds))
+        both = ""
+        if self.difference_confidence < self.confidence:
+            both = f" (both ends with confidence {self.difference_confidence:.6g})"
         text = (
-            f"{verdict.upper()}. Its value lies {value}; it must be {asked} its threshold, which lies "
-            f"{limit}."
+            f"{verdict.upper()}. The room that it keeps its threshold with lies {room}{both}. Its value lies {value}; "
+            f"it must be {asked} its threshold, which lies {limit}."
         )
         if verdict != "unknown":
             return text
@@ -205,9 +223,16 @@ def more_episodes(gap: Float, width: Float, episodes: int) -> Float:
     return more
 
 
-def policy_digest(policy: Policy) -> str:
-    """Names a policy: another one has another digest."""
-    return checksum({"policy": policy}, {})
+def policy_digest(policy: ArrayLike) -> str:
+    """Names a policy ``[H,S,A]``: another one has another digest.
+
+    Examples:
+        >>> import safespot as ss
+        >>> ss.policy_digest([[[1.0, 0.0]]])[:16]
+        '891f9768fbcea5b5'
+
+    """
+    return checksum({"policy": np.asarray(policy, np.float64)}, {})
 
 
 def data_digest(learner: Any) -> str:

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Float, InsideEpisode, as_floats, frozen
+from ..arrays import Float, InsideEpisode, as_floats, first, frozen
 from ..errors import InvalidEpisode, InvalidOption
-from ..kernels.jit import inlined_noalias
+from ..kernels.jit import inlined, inlined_noalias
 from ..units import ROUNDING, spread_thresholds
 from .interface import Interface
 
@@ -90,9 +90,12 @@ def _totals(name: str, value: ArrayLike | None, interface: Interface) -> Float:
 
 def check_totals(declared: Declared, episode: InsideEpisode) -> None:
     """Raise unless the episode's totals lie where they were declared to."""
-    H = len(episode.rewards)
-    values = episode.constraints.sum(axis=0)
     under, over = (np.nan_to_num(episode.thresholds, nan=x).sum(axis=0) for x in (0.0, 1.0))
+    check_sums(declared, len(episode.rewards), episode.constraints.sum(axis=0), under, over)
+
+
+def check_sums(declared: Declared, H: int, values: Float, under: Float, over: Float) -> None:
+    """The same of totals ``[.,m]``: of constraints, and the least and the largest that thresholds can be."""
     checks: list[tuple[str, Any, Any]] = [("constraint_totals", values, values)]
     if len(declared.alpha) == 0:
         checks.append(("threshold_totals", over, under))
@@ -101,11 +104,29 @@ def check_totals(declared: Declared, episode: InsideEpisode) -> None:
     ):
         wrong = (high < least - ROUNDING * H) | (low > most + ROUNDING * H)
         if wrong.any():
-            i = int(wrong.argmax())
+            i = first(wrong)[-1]
             raise InvalidEpisode(
                 f"the episode's total of constraint {i} lies outside the {name} that were declared. Declare the range "
                 "that it has."
             )
+
+
+@inlined
+def totals_fit(declared: Declared, episode: InsideEpisode) -> bool:
+    """`check_totals` in a compiled loop: whether it would raise nothing."""
+    H, m = episode.constraints.shape
+    room, fit = ROUNDING * H, True
+    for i in range(m):
+        value, under, over = 0.0, 0.0, 0.0
+        for h in range(H):
+            hint = episode.thresholds[h, i]
+            value += episode.constraints[h, i]
+            under += 0.0 if math.isnan(hint) else hint
+            over += 1.0 if math.isnan(hint) else hint
+        fit &= declared.values[0, i] - room <= value <= declared.values[1, i] + room
+        if declared.alpha.shape[0] == 0:
+            fit &= over >= declared.limits[0, i] - room and under <= declared.limits[1, i] + room
+    return fit
 
 
 @inlined_noalias

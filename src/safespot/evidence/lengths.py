@@ -31,6 +31,11 @@ def episodes_to_proof(
         delta: the confidence of the proof is 1 - delta.
         constraints: m; each has its share of delta.
 
+    Examples:
+        >>> import safespot as ss
+        >>> ss.episodes_to_proof(room=0.4, deviation=1.4)
+        95
+
     """
     m = as_count("constraints", constraints, least=1, error=InvalidOption)
     as_floats("room and deviation", [room, deviation], error=InvalidOption)

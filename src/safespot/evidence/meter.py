@@ -10,13 +10,14 @@ with every episode, in any way that looks only at the past, and thresholds may d
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Episode, Float, InsideEpisode, frozen
+from ..arrays import Episode, Float, InsideEpisode, Int, frozen
 from ..errors import InvalidFile, InvalidOption, SafespotError
 from ..files import read_arrays, write_arrays
 from ..kernels.jit import inlined, no_refcount
@@ -41,6 +42,16 @@ class SafetyMeter:
             if that is a smaller range than that of H steps. Bounds narrow with it.
         threshold_totals: the same of an episode's threshold samples.
 
+    Examples:
+        >>> import safespot as ss
+        >>> problem, noise = ss.problems.make("machine"), ss.streams(seed=0)
+        >>> meter = ss.SafetyMeter(problem.interface)
+        >>> for t in range(1, 501):
+        ...     meter.observe(ss.play(problem, [[0, 1], [0, 1]], noise, t))
+        >>> lower, upper = meter.mean_bounds  # strain above its budget, an episode; in truth 4
+        >>> print(meter.episodes, lower.round(1), upper.round(1))
+        500 [3.5] [4.4]
+
     """
 
     def __init__(
@@ -63,6 +74,19 @@ class SafetyMeter:
         check_totals(self.declared, inside)
         meter_episode(self.declared, self.state, inside, self._x)
 
+    def observe_signals(self, rewards: Float, constraints: Float, thresholds: Float) -> None:
+        """Count many episodes that were checked before: ``[n,H]``, ``[n,H,m]`` and ``[n,H,m]``."""
+        reward, signals = self.interface.units.reward, self.interface.units.constraints
+        r, g, x = (
+            np.ascontiguousarray(inside.clip(0.0, 1.0))
+            for inside in (
+                reward.inside(rewards),
+                signals.inside(constraints),
+                signals.inside(thresholds),
+            )
+        )
+        meter_episodes(self.declared, self.state, r, g, x, self._x)
+
     @property
     def episodes(self) -> int:
         """How many were counted."""
@@ -74,8 +98,7 @@ class SafetyMeter:
 
         In the user's units: of alpha - V_g for ">=", of V_g - alpha for "<="; above 0 it is a violation.
         """
-        low, high = meter_bounds(self.declared, self.state, self.interface, self.delta)[0]
-        return frozen(low), frozen(high)
+        return self._read().violation_bounds
 
     @property
     def mean_bounds(self) -> tuple[Float, Float]:
@@ -84,13 +107,18 @@ class SafetyMeter:
             least, width = self.declared.least, self.declared.width
             scale = np.abs(self.interface.units.constraints.scale)
             return frozen(-scale * (least + width)), frozen(-scale * least)
-        low, high = self.violation_bounds
-        return frozen(low / self.episodes), frozen(high / self.episodes)
+        return self._read().mean_bounds
 
     @property
     def reward_bounds(self) -> tuple[float, float]:
         """(lower, upper) of an episode's expected reward, on average over all episodes so far."""
-        return meter_bounds(self.declared, self.state, self.interface, self.delta)[1]
+        low, high = self._read().reward_bounds
+        return float(low), float(high)
+
+    def _read(self) -> Evidence:
+        low = np.empty(len(self._x))
+        sums_of_means(self.state, meter_levels(self.interface.m, self.delta), low)
+        return as_evidence(self.declared, self.interface, self.delta, np.array(self.episodes), low)
 
     # Files
 
@@ -119,6 +147,21 @@ def meter_episode(
     meter_step(declared, state, episode, x)
 
 
+@no_refcount
+def meter_episodes(
+    declared: Declared,
+    state: ChangingMeans,
+    rewards: Float,
+    constraints: Float,
+    thresholds: Float,
+    x: Float,
+) -> None:
+    """The same for many."""
+    for n in range(rewards.shape[0]):
+        differences(declared, rewards[n], constraints[n], thresholds[n], x)
+        observe_changing(state, x)
+
+
 @inlined
 def meter_step(declared: Declared, state: ChangingMeans, episode: InsideEpisode, x: Float) -> None:
     """Count one episode; `x` ``[2+2m]`` is a buffer."""
@@ -126,25 +169,63 @@ def meter_step(declared: Declared, state: ChangingMeans, episode: InsideEpisode,
     observe_changing(state, x)
 
 
-def meter_bounds(
-    declared: Declared, state: ChangingMeans, interface: Interface, delta: float
-) -> tuple[tuple[Float, Float], tuple[float, float]]:
-    """The bounds of the violation's sum ``[m]`` and of the mean reward, in the user's units."""
-    m, H, n = interface.m, interface.H, state.counted[0]
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What a meter showed along the way, in the user's units; one row for each time that it was read.
+
+    All bounds hold at once, over all times, constraints and sides, with probability 1 - delta.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("machine")
+        >>> learner = ss.Uniform(**problem.interface, episodes=500)
+        >>> run = ss.learn(problem, learner, record=250)
+        >>> lower, upper = run.evidence.mean_bounds
+        >>> print(run.evidence.episodes, lower[:, 0].round(1), upper[:, 0].round(1))
+        [  1 250 500] [-8.   0.5  0.8] [8.  1.9 1.7]
+
+    """
+
+    delta: float
+    episodes: Int  # [.]: how many were counted
+    violation_bounds: tuple[Float, Float]  # lower, upper [., m], as `SafetyMeter` has them
+    reward_bounds: tuple[
+        Float, Float
+    ]  # lower, upper [.]: of an episode's expected reward, on average
+
+    @property
+    def mean_bounds(self) -> tuple[Float, Float]:
+        """(lower, upper) ``[.,m]`` of the violation divided by the number of episodes."""
+        low, high = (end / self.episodes[..., None] for end in self.violation_bounds)
+        return frozen(low), frozen(high)
+
+
+def meter_levels(m: int, delta: float) -> Float:
+    """``[2+2m]``: ln(1/share) of each bound; two of the reward, then two of each constraint."""
     shares = np.full(2 + 2 * m, (1.0 - REWARD) * delta / (2 * m))
     shares[:2] = REWARD * delta / 2
-    low = np.empty(2 + 2 * m)
-    sums_of_means(state, -np.log(shares), low)
+    return frozen(-np.log(shares))
+
+
+def as_evidence(
+    declared: Declared, interface: Interface, delta: float, n: Int, low: Float
+) -> Evidence:
+    """The readings of a meter, from lower bounds ``[.,2+2m]`` of its sums after n ``[.]`` episodes."""
+    H, seen = interface.H, np.maximum(n, 1)
     # Rows are bounds of sums in [0, n]; an upper one is n less the lower one of what is missing to 1.
-    ends = [low[0] / max(n, 1.0), 1.0 - low[1] / max(n, 1.0)]
-    reward = (float(interface.units.reward.total_outside(H * end, H)) for end in ends)
+    ends = [low[..., 0] / seen, 1.0 - low[..., 1] / seen]
+    first, second = (interface.units.reward.total_outside(H * end, H) for end in ends)
     least, width = declared.least, declared.width
     scale = np.abs(interface.units.constraints.scale)
-    lower = n * least + width * low[2::2]
-    upper = n * (least + width) - width * low[3::2]
+    lower = n[..., None] * least + width * low[..., 2::2]
+    upper = n[..., None] * (least + width) - width * low[..., 3::2]
     upper = np.maximum(upper, lower)
-    first, second = reward
-    return (-scale * upper, -scale * lower), (first, max(first, second))
+    return Evidence(
+        delta=delta,
+        episodes=n,
+        violation_bounds=(frozen(-scale * upper), frozen(-scale * lower)),
+        reward_bounds=(frozen(first), frozen(np.maximum(first, second))),
+    )
 
 
 def as_known(interface: Mapping[str, Any]) -> Interface:
@@ -159,8 +240,9 @@ def as_known(interface: Mapping[str, Any]) -> Interface:
 
 def as_delta(delta: float) -> float:
     """`delta` as a probability."""
-    if isinstance(delta, bool) or not isinstance(delta, (int, float)) or not 0.0 < delta < 1.0:
-        raise InvalidOption(f"delta must be a number in (0, 1), got {delta!r}.")
+    # Below that, 1 - delta cannot be told from 1.
+    if isinstance(delta, bool) or not isinstance(delta, (int, float)) or not 1e-15 <= delta < 1.0:
+        raise InvalidOption(f"delta must be a number from 1e-15 to 1, 1 excluded, got {delta!r}.")
     return float(delta)
 
 

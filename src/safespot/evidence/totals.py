@@ -10,7 +10,8 @@ Which numbers make a factor of the sequence depends on what is declared of the h
 - both: a sample, of range 1.
 
 Hints of one episode may share their noise (a patient's own tolerance): a factor for each of them would count that
-noise as if it were new. A total that the environment itself gives counts as it is.
+noise as if it were new. So would one for each share of a total that comes once an episode: such a total, spread evenly
+over the steps, is no case for `independent_hints`.
 
 With a window below 1 the thresholds may drift: the bounds are then of the mean over the window, from episodes' totals
 whatever is declared, for each number t of episodes with its own share delta / (t (t+1)).
@@ -22,9 +23,14 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..arrays import Float, Int
-from ..kernels.jit import inlined
+from ..arrays import Float, InsideEpisode, Int
+from ..errors import InvalidFile
+from ..kernels.jit import inlined, no_refcount
+from ..spot import limits
+from ..spot.optimism import Radii
+from ..spot.visits import MOST
 from .sequences import (
     PATIENCE,
     WINDOW_WEIGHTS,
@@ -68,6 +74,14 @@ class TotalState(NamedTuple):
     due: Float  # [1]: the episode at which SHARED is read again
 
 
+class Totals(NamedTuple):
+    """A learner's limits as totals: what stays, what was seen, and the best bounds so far (`spot.limits`)."""
+
+    rates: TotalRates
+    state: TotalState
+    bounds: Float  # [2, m]: lower and upper, inside
+
+
 def total_rates(
     m: int,
     H: int,
@@ -108,6 +122,62 @@ def total_state(rates: TotalRates, H: int) -> TotalState:
     )
 
 
+def make_totals(rates: TotalRates, H: int) -> Totals:
+    """Nothing seen yet: a total lies where it was declared to."""
+    return Totals(rates, total_state(rates, H), rates.limits.copy())
+
+
+def bounds_at(totals: Totals, level: float) -> tuple[Float, Float]:
+    """(lower ``[m]``, upper ``[m]``) that what was seen gives with share exp(-level) a side; not for windows."""
+    state, rates = totals.state, totals.rates._replace(level=level)
+    means = state.means._replace(
+        lower=np.zeros_like(state.means.lower), due=np.zeros_like(state.means.due)
+    )
+    lower, upper = rates.limits[0].copy(), rates.limits[1].copy()
+    read_bounds(rates, state._replace(means=means), lower, upper)
+    return lower, upper
+
+
+def check_totals_state(fresh: Totals, arrays: dict[str, NDArray]) -> Totals:
+    """What a file holds, if it can belong to a learner that began with `fresh`."""
+    means = fresh.state.means._replace(
+        **{k: arrays[f"means.{k}"] for k in fresh.state.means._fields if k != "terms"}
+    )
+    plain = {k: arrays[k] for k in fresh.state._fields if k != "means"}
+    found = Totals(fresh.rates, fresh.state._replace(means=means, **plain), arrays["bounds"])
+    for array, like in zip(
+        (*found.state.means, *found.state[1:], found.bounds),
+        (*fresh.state.means, *fresh.state[1:], fresh.bounds),
+        strict=True,
+    ):
+        ring = like is fresh.state.ring  # it grows
+        same = array.shape[1:] == like.shape[1:] if ring else array.shape == like.shape
+        if array.dtype != like.dtype or not same or not np.isfinite(array).all():
+            raise InvalidFile("the totals have another shape or type than the learner's")
+    state, (lower, upper) = found.state, found.bounds
+    episodes, length, oldest = state.span
+    gamma, capacity = fresh.rates.gamma, len(state.ring)
+    wanted = min(episodes, max(1, math.floor(gamma * episodes))) if capacity else 0
+    if not (
+        0 <= episodes <= MOST
+        and length == wanted
+        and (capacity > 0) == (len(fresh.state.ring) > 0)
+        and 0 <= oldest < max(1, capacity)
+        and length <= capacity
+        and (means.product > 0.0).all()
+        and (means.power == np.floor(means.power)).all()
+        and ((means.total >= 0.0) & (means.total <= means.counted)).all()
+        and (means.counted <= episodes * state.by_step.shape[1]).all()
+        and ((means.lower >= 0.0) & (means.lower <= 1.0)).all()
+        and ((state.ring >= -1.0) & (state.ring <= 1.0)).all()
+        and (fresh.rates.limits[0] <= lower).all()
+        and (lower <= upper).all()
+        and (upper <= fresh.rates.limits[1]).all()
+    ):
+        raise InvalidFile("the totals contradict each other")
+    return found
+
+
 @inlined
 def totals_have_room(state: TotalState) -> bool:
     """Whether the window can take one more episode; if not, `grow_totals` first."""
@@ -129,21 +199,17 @@ def observe_totals(
     rates: TotalRates,
     state: TotalState,
     thresholds: Float,
-    given: Float,
     lower: Float,
     upper: Float,
 ) -> None:
-    """Count an episode's hints ``[H,m]`` and tighten the bounds ``[m]`` of the thresholds, inside.
-
-    `given` ``[m]`` are totals that the environment gave for the episode, NaN where it gave none.
-    """
+    """Count an episode's hints ``[H,m]`` and tighten the bounds ``[m]`` of the thresholds, inside."""
     H, m = thresholds.shape
     state.span[0] += 1
     if rates.kind == WINDOW:
         slide(rates, state)
     for i in range(m):
         if rates.kind == EPISODES or rates.kind == WINDOW:
-            low, high = charged(rates, thresholds, given[i], i)
+            low, high = charged(rates, thresholds, i)
             least, most = rates.limits[0, i], rates.limits[1, i]
             x, x_above = (low - least) / (most - least), (most - high) / (most - least)
             if rates.kind == EPISODES:
@@ -155,16 +221,13 @@ def observe_totals(
                 join(state, 2 * i + 1, x_above)
                 read_window(rates, state, i, least, most, lower, upper)
         elif rates.kind == STEPS or rates.kind == SAMPLES:
-            if not math.isnan(given[i]):  # its mean is that of H steps
-                observe_fixed(rates.targets, state.means, 2 * i, given[i] / H)
-                observe_fixed(rates.targets, state.means, 2 * i + 1, 1.0 - given[i] / H)
-            elif rates.kind == STEPS:
+            if rates.kind == STEPS:
                 observe_steps(rates, state, thresholds, i)
             else:
                 observe_each(rates, state, thresholds, i)
             read_means(rates, state, i, 0.0, float(H), lower, upper)
         else:
-            observe_shared(state, thresholds, given[i], i)
+            observe_shared(state, thresholds, i)
             if state.span[0] >= state.due[0]:
                 read_shared(rates, state, i, float(H), lower, upper)
     if state.span[0] >= state.due[0]:
@@ -172,16 +235,49 @@ def observe_totals(
 
 
 @inlined
-def charged(rates: TotalRates, thresholds: Float, given: float, i: int) -> tuple[float, float]:
+def learn_from_totals(
+    totals: Totals, radii: Radii, episode: InsideEpisode, lower: Float, upper: Float
+) -> None:
+    """What a learner's step does with an episode's hints; `radii` are the paper's, and not needed."""
+    observe_totals(
+        totals.rates, totals.state, episode.thresholds, totals.bounds[0], totals.bounds[1]
+    )
+    for i in range(lower.shape[0]):
+        lower[i] = totals.bounds[0, i]
+        upper[i] = totals.bounds[1, i]
+
+
+@inlined
+def has_room_for_hints(totals: Totals) -> bool:
+    """Whether the window can take one more episode."""
+    return totals_have_room(totals.state)
+
+
+limits.register(Totals, learn_from_totals, has_room_for_hints)
+
+
+@no_refcount
+def read_bounds(rates: TotalRates, state: TotalState, lower: Float, upper: Float) -> None:
+    """The bounds ``[m]`` of what was seen, whether they are due or not."""
+    H = state.by_step.shape[1]
+    for i in range(lower.shape[0]):
+        if rates.kind == SHARED:
+            read_shared(rates, state, i, float(H), lower, upper)
+        elif rates.kind == EPISODES:
+            read_means(rates, state, i, rates.limits[0, i], rates.limits[1, i], lower, upper)
+        else:
+            read_means(rates, state, i, 0.0, float(H), lower, upper)
+
+
+@inlined
+def charged(rates: TotalRates, thresholds: Float, i: int) -> tuple[float, float]:
     """The least and the largest total that an episode's hints leave open."""
     least, most = rates.limits[0, i], rates.limits[1, i]
-    under, over = given, given
-    if math.isnan(given):
-        under, over = 0.0, 0.0
-        for h in range(thresholds.shape[0]):
-            missing = math.isnan(thresholds[h, i])
-            under += 0.0 if missing else thresholds[h, i]
-            over += 1.0 if missing else thresholds[h, i]
+    under, over = 0.0, 0.0
+    for h in range(thresholds.shape[0]):
+        missing = math.isnan(thresholds[h, i])
+        under += 0.0 if missing else thresholds[h, i]
+        over += 1.0 if missing else thresholds[h, i]
     return min(max(under, least), most), min(max(over, least), most)
 
 
@@ -211,16 +307,13 @@ def observe_each(rates: TotalRates, state: TotalState, thresholds: Float, i: int
 
 
 @inlined
-def observe_shared(state: TotalState, thresholds: Float, given: float, i: int) -> None:
-    """The samples of an episode, one factor for all; a given total stands for H of them."""
-    H = thresholds.shape[0]
-    n, total = float(H), given
-    if math.isnan(given):
-        n, total = 0.0, 0.0
-        for h in range(H):
-            if not math.isnan(thresholds[h, i]):
-                n += 1.0
-                total += thresholds[h, i]
+def observe_shared(state: TotalState, thresholds: Float, i: int) -> None:
+    """The samples of an episode, one factor for all."""
+    n, total = 0.0, 0.0
+    for h in range(thresholds.shape[0]):
+        if not math.isnan(thresholds[h, i]):
+            n += 1.0
+            total += thresholds[h, i]
     observe_samples(state.samples[i], n, total)
 
 

@@ -28,6 +28,7 @@ LONG = 2**16  # rows, about half a row group
 def columns(run: Run) -> Columns:
     """A row per recorded episode; what there is once per constraint has a column per constraint."""
     lower, upper = run.threshold_bounds
+    least, most = run.evidence.violation_bounds
     found: Columns = {
         "episode": run.episodes,
         "value": run.values,
@@ -44,6 +45,8 @@ def columns(run: Run) -> Columns:
         ("threshold_upper", upper),
         ("violation", run.violations),
         ("strong_violation", run.strong_violations),
+        ("evidence_violation_lower", least),
+        ("evidence_violation_upper", most),
     ):
         for i in range(each.shape[1]):
             found[f"{name}_{i}"] = np.ascontiguousarray(each[:, i])

@@ -28,6 +28,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import Episode, Float, Int, Policy, as_count, as_floats, first
 from ..errors import InvalidEpisode, InvalidOption, SafespotError
+from ..evidence.differences import Declared, check_totals, declare
+from ..evidence.interface import make_interface
 from ..model.outcome_tables import Ending, absorbing_states, mask_with_endings
 from ..model.problem import Problem
 from ..model.simulation import streams
@@ -70,6 +72,7 @@ class Shown(NamedTuple):
 
 PROBED = 200  # steps in which a threshold sample is looked for
 SIGNALS = ("rewards", "constraints", "thresholds")
+TOTAL = "threshold_total"  # of info: a hint for the whole episode
 
 Found = Callable[[Step], Any]
 Source = str | Found | None
@@ -85,6 +88,8 @@ class BlackBox:
         rewards: a function of a `Step`; None takes the environment's.
         constraints: a key of `info`, a function of a `Step` that returns a number or ``[m]``, or None: see above.
         thresholds: likewise; None takes ``info["threshold"]``. A step whose `info` has no such key carries no sample.
+            Where some step of an episode has ``info["threshold_total"]``, a hint for the whole episode, that counts
+            instead: an equal share of it in every step.
         endings: one `Ending` for all, or a dict of them by state, or by what `ending_of` returns.
         ending_of: a function of the `Step` that ended the episode; None takes the number of the state it ended in.
         start: the state in which every episode starts; None learns the distribution.
@@ -93,6 +98,9 @@ class BlackBox:
         reward_range: (low, high) of one reward.
         constraint_ranges: (low, high) of one step of each constraint; one pair serves all.
         clip: cut off what lies outside its range; certificates that rest on it say "unknown".
+        constraint_totals: (low, high), one for all constraints or one each: where an episode's total lies, if that is
+            a smaller range than that of H steps (falls, deaths: at most 1). An episode outside of it is an error.
+        threshold_totals: the same of an episode's threshold samples.
 
     A `ProblemEnv` declares all of this itself. The constructor plays one step, to see how many signals there are, or a
     few more, until one carries a threshold sample.
@@ -124,6 +132,8 @@ class BlackBox:
         reward_range: Sequence[float] = (0, 1),
         constraint_ranges: Sequence[float] | Sequence[Sequence[float]] | None = None,
         clip: bool = False,
+        constraint_totals: ArrayLike | None = None,
+        threshold_totals: ArrayLike | None = None,
     ) -> None:
         actions = getattr(env, "action_space", None)
         if actions is None:
@@ -163,6 +173,11 @@ class BlackBox:
                 "senses": terms.senses,
                 "ranges": terms.ranges,
             }
+        self._known = make_interface(**self.interface)
+        self.constraint_totals, self.threshold_totals = constraint_totals, threshold_totals
+        self._declared: Declared | None = None
+        if constraint_totals is not None or threshold_totals is not None:
+            self._declared = declare(self._known, None, constraint_totals, threshold_totals)
         ranges = self.interface["ranges"]
         bounds = np.array([ranges["reward"], *ranges["constraints"] * 2])
         self._bounds = low, high = bounds.T.copy()  # [1+2m] each
@@ -197,9 +212,12 @@ class BlackBox:
         constraints, thresholds = signals[1 : 1 + m].T, signals[1 + m :].T
         if m > 1:  # a single column lies in order already
             constraints, thresholds = constraints.copy(), thresholds.copy()
-        return Episode.trusted(
+        episode = Episode.trusted(
             states, actions, signals[0], constraints, thresholds, clipped=clipped
         )
+        if self._declared is not None:
+            check_totals(self._declared, self._known.check(episode))
+        return episode
 
     def _complain(self, signals: Float) -> None:
         """Raise if a signal lies outside its range, unless it belongs to a threshold sample that is missing."""
@@ -220,20 +238,23 @@ class BlackBox:
     def show(self, policy: Policy, uniforms: Float, seed: int | None) -> Shown:
         """An episode as it is shown, padded, but not yet held against the declared ranges."""
         H, m = self.interface["horizon"], self.interface["constraints"]
-        states, actions, *found = self._walk(policy, uniforms.tolist(), seed)
+        states, actions, *found, total = self._walk(policy, uniforms.tolist(), seed)
         n, s = len(actions), states[-1]
         signals = _signals(found, n, m)
         if n < H:
             signals, played = self._padded[s - self._states].copy(), signals
             signals[:, :n] = played
+        if total:
+            signals[1 + m :] = self._shares(n - 1, total[-1], H, m)
         rest = H - n
         return Shown(np.array(states + [s] * rest), np.array(actions + [0] * rest), signals, n)
 
     def _walk(
         self, policy: Policy, uniforms: list[float], seed: int | None
     ) -> tuple[list[Any], ...]:
-        """Walk with the environment: states, actions, rewards, constraints, thresholds."""
+        """Walk with the environment: states, actions, rewards, constraints, thresholds, and totals of the latter."""
         states, actions, rewards, constraints, thresholds = [], [], [], [], []
+        totals: list[Any] = []
         h, asked = 0, "reset"  # for what goes wrong
         try:
             observation, _ = self.env.reset(seed=seed)
@@ -252,6 +273,8 @@ class BlackBox:
                 constraints.append(self._constraints(step))
                 asked = "thresholds"
                 thresholds.append(self._thresholds(step))
+                if self._takes_totals and TOTAL in step.info:
+                    totals.append(step.info[TOTAL])
                 asked = "state"
                 home = self._ending(step, early=h + 1 < len(uniforms)) if step.ended else None
                 s = self._state(observation) if home is None else home
@@ -268,7 +291,23 @@ class BlackBox:
             raise _at(h, asked, str(problem)) from problem.__cause__
         except Exception as problem:
             raise _at(h, asked, f"{type(problem).__name__} was raised: {problem}") from problem
-        return states, actions, rewards, constraints, thresholds
+        return states, actions, rewards, constraints, thresholds, totals
+
+    def _shares(self, step: int, total: Any, H: int, m: int) -> Float:
+        """A hint for a whole episode as ``[m,1]``, what each step shows of it."""
+        try:
+            shares = _numbers(total, (m, 1)).astype(np.float64) / H
+        except (TypeError, ValueError):
+            raise _at(step, TOTAL, f"{m} number(s) are needed, got {total!r}.") from None
+        low, high = (bound[1 + m :, None] for bound in self._tolerated)
+        if not ((shares >= low) & (shares <= high)).all():
+            raise _at(
+                step,
+                TOTAL,
+                f"{total!r} lies outside of {H} steps of the declared ranges, "
+                f"{self.interface['ranges']['constraints']}.",
+            )
+        return shares
 
     def _take(self, observation: Any, a: int) -> Step:
         """Step the environment."""
@@ -311,10 +350,12 @@ class BlackBox:
                 "or a function of a Step."
             )
         found = _finder(source)
+        self._takes_totals = thresholds is None
         key = "threshold" if thresholds is None else thresholds
         samples: Found = key if callable(key) else lambda step: step.info.get(key)
         with _playable("shows no signals"):
             seen = found(step)
+            self.shows_totals = False
             # Not every step need carry a sample. Where they are is taken on the user's word; by default, a few
             # episodes are looked through.
             self.shows_thresholds = thresholds is not None or self._shows(samples, step)
@@ -327,7 +368,7 @@ class BlackBox:
 
     def _shows(self, samples: Found, step: Step) -> bool:
         """Whether any of the next steps carries a threshold sample; not, where they cannot be taken."""
-        if samples(step) is not None:
+        if self._carries(samples, step):
             return True
         with contextlib.suppress(Exception):
             for number in range(PROBED):
@@ -335,9 +376,14 @@ class BlackBox:
                 if step.ended or step.truncated:
                     observation, _ = self.env.reset()
                 step = self._take(observation, number % self._actions)
-                if samples(step) is not None:
+                if self._carries(samples, step):
                     return True
         return False
+
+    def _carries(self, samples: Found, step: Step) -> bool:
+        """Whether a step carries a threshold sample, or a total."""
+        self.shows_totals |= self._takes_totals and TOTAL in step.info
+        return self.shows_totals or samples(step) is not None
 
 
 @contextlib.contextmanager
@@ -477,8 +523,8 @@ def check_env(env: Any, episodes: int = 20, seed: int = 0, **declarations: Any) 
     sentences = list(findings.values())
     if not box.shows_thresholds:
         sentences.append(
-            "no thresholds are shown (info has no 'threshold'): they cannot be learned. Give thresholds=, or a "
-            "learner that knows them."
+            "no thresholds are shown (info has neither 'threshold' nor 'threshold_total'): they cannot be learned. "
+            "Give thresholds=, or a learner that knows them."
         )
     return sentences + _odd(played, f) if played else sentences
 

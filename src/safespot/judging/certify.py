@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 from ..arrays import Float, Policy, as_policy
 from ..errors import InvalidOption
 from ..evidence.certificate import Certificate, data_digest, issue, more_episodes, policy_digest
+from ..evidence.totals import Totals, bounds_at
 from ..kernels.jit import kernel
 from ..learners.learner import Learner, OnlineLearner
 from ..spot.optimism import Radii, pair_bonus, threshold_bounds, transition_radius
@@ -70,8 +71,13 @@ def certify(learner: OnlineLearner, policy: ArrayLike | None = None) -> Certific
         np.abs(guess[1:] - evidence.lower - half) - spread.unexplored, spread.radii + half, finished
     )
     units, delta = f.units, own.options.delta
+    scale = np.abs(units.constraints.scale)
     return issue(
         more=more,
+        difference_bounds=(
+            scale * (lower[1:] - evidence.upper),
+            scale * (upper[1:] - evidence.lower),
+        ),
         value_bounds=units.bounds(lower[1:], upper[1:], f.H),
         threshold_bounds=units.bounds(evidence.lower, evidence.upper, f.H),
         reward_bounds=tuple(
@@ -79,13 +85,15 @@ def certify(learner: OnlineLearner, policy: ArrayLike | None = None) -> Certific
         ),
         senses=units.senses,
         confidence=1.0 - delta,
+        difference_confidence=1.0 - delta,
         episodes=finished,
         basis=(
-            f"It rests on the {finished:,} episodes that a learner has seen. The bounds hold for every policy at once, "
-            "also for one chosen from these data, and so are wide; fresh episodes of this one policy decide sooner "
-            "(certify_by_trial). Episodes beyond the learner's T need a learner with a larger one."
+            f"It rests on a model of the {finished:,} episodes that a learner has seen. The bounds hold for every "
+            "policy at once, also for one chosen from these data, and so are wide; fresh episodes of this one decide "
+            "sooner (certify_by_trial). Episodes beyond the learner's T need a learner with a larger one."
         ),
         assumptions=_assumptions(own),
+        subject="policy",
         policy_digest=policy_digest(pi),
         data_digest=data_digest(own),
         doubts=f.doubts.sentences(),
@@ -125,7 +133,15 @@ def gather(learner: Learner) -> LearnedModel:
     elif finished > 0:
         start, phi_0 = statistics.starts / finished, transition_radius(radii, float(finished))
     lower, upper = learner.state.lower.copy(), learner.state.upper.copy()
-    if learner.options.thresholds is None:
+    if isinstance(learner.window, Totals):
+        if learner.options.window < 1.0:
+            raise InvalidOption(
+                "bounds of a window's mean threshold, as estimator='total' has them with window < 1, certify nothing: "
+                "the thresholds may drift. Judge what was played instead (certify_played, SafetyMeter)."
+            )
+        # A fifth of delta, as every family of events has; two sides of each constraint.
+        lower, upper = bounds_at(learner.window, math.log(10.0 * f.m / learner.options.delta))
+    elif learner.options.thresholds is None:
         threshold_bounds(radii, learner.window, lower, upper)
     visits = np.maximum(n, 1)
     weight = np.where(n > 0, 1.0 / visits, 0.0)

@@ -1,16 +1,15 @@
 """Certificates from a trial: fresh episodes of one fixed policy.
 
-The sums over an episode of rewards, constraints and threshold signals are independent from episode to episode and
-lie in [0, H] inside, so their means are all that has to be bounded; no model is needed, and no union over policies.
-With x the sums divided by H, each one-sided bound holds with probability 1 - share, and the shares add up to delta:
+An episode's difference D, its constraint signals less its threshold samples, has the mean V_g - alpha: one statement
+for each constraint and side, no model, and no union over policies. The bounds hold at every moment at once, so that a
+trial may stop as soon as everything is decided (`evidence.statements`, `evidence.sequences.FixedMeans`).
 
-- After a number n of episodes fixed in advance, the empirical Bernstein bound of Maurer and Pontil (2009, Theorem 4),
-  ``mean + sqrt(2 variance ln(2/share) / n) + 7 ln(2/share) / (3 (n - 1))``.
-- At every n at once, so that one may look and stop at any time, the confidence sequence of Howard et al. (2021) with
-  the predictable weights of Waudby-Smith and Ramdas (2023, Theorem 2):
-  ``(sum lambda x + ln(1/share) + sum (x - mean before)^2 psi(lambda)) / sum lambda``, psi(l) = -ln(1 - l) - l.
+Values, thresholds and the reward are bounded beside it, to be read. After a number n of episodes fixed in advance that
+is by the empirical Bernstein bound of Maurer and Pontil (2009, Theorem 4), of sums scaled to [0,1],
 
-Both are stated for the upper side; the lower one is the same for 1 - x. `docs/certificates.md` proves the second.
+    mean + sqrt(2 variance ln(2/share) / n) + 7 ln(2/share) / (3 (n - 1)),
+
+whose width is known before any episode is played (`episodes_needed`); in a trial that may stop, by the same sequence.
 """
 
 from __future__ import annotations
@@ -27,14 +26,17 @@ from ..arrays import Episode, Float, InsideEpisode, Policy, as_count, as_floats,
 from ..data.logs import Log
 from ..errors import InvalidEpisode, InvalidOption
 from ..evidence.certificate import Certificate, issue, more_episodes, policy_digest
+from ..evidence.differences import Declared, declare
 from ..evidence.interface import Interface
 from ..evidence.interface import make_interface as as_interface
+from ..evidence.meter import as_delta
+from ..evidence.sequences import fixed_means, read_fixed, targets
+from ..evidence.statements import as_bounds, episode_sums, levels, statements, watch
 from ..files import checksum
 from ..kernels.jit import kernel
 from ..model.cmdp import Model
 from ..model.problem import Problem
 from ..model.simulation import Laws, Noise, Streams, as_laws, draw_noise, play_kernel
-from ..units import spread_thresholds
 
 if TYPE_CHECKING:
     from ..gym.black_box import BlackBox
@@ -44,7 +46,7 @@ CHUNK = 2**12  # episodes played at once
 MOST = 1e18  # episodes
 STREAM = 6  # spawn keys (6, k): another noise than that of any training with the same seed
 
-Sums = Callable[[int], Float]  # the next n episodes -> [n, 1+3m] in [0,1], see `episode_sums`
+Sums = Callable[[int], Float]  # the next n episodes -> [n, 1+3m], see `episode_sums`
 
 
 def certify_by_trial(
@@ -56,6 +58,8 @@ def certify_by_trial(
     delta: float = 0.05,
     early: bool = False,
     seed: int = 0,
+    constraint_totals: ArrayLike | None = None,
+    threshold_totals: ArrayLike | None = None,
     interface: Mapping[str, Any] | None = None,
     **declarations: Any,
 ) -> Certificate:
@@ -71,8 +75,12 @@ def certify_by_trial(
         episodes: how many, at least 2. `episodes_needed` says how many are enough.
         thresholds: the limits where they are known, ``[m]`` or ``[m,H]``; None: they are seen in the trial.
         delta: the confidence is 1 - delta.
-        early: stop as soon as every constraint is decided; the bounds hold at any time, and are a little wider.
+        early: stop as soon as every constraint is decided. `episodes` is then the number that the trial is sharpest
+            for: plan for what it may take, not for the most that could be played.
         seed: of the noise, which differs from that of any training with the same seed.
+        constraint_totals: (low, high), one for all constraints or one each: where an episode's total lies, if that is
+            a smaller range than that of H steps. A trial decides sooner with it.
+        threshold_totals: the same of an episode's threshold samples.
         interface: what the episodes are made of, as ``problem.interface`` is; only with `Episode` records.
         **declarations: of a `BlackBox`.
 
@@ -87,22 +95,13 @@ def certify_by_trial(
 
     """
     most = as_count("episodes", episodes, least=2, error=InvalidOption)
-    delta = _delta(delta)
+    delta = as_delta(delta)
     seed = as_count("seed", seed, least=0, most=None, error=InvalidOption)
     known, play = _open(source, interface, declarations, seed)
     pi = as_policy(policy, (known.H, known.S, known.A), known.mask)
-    limits = None
-    if thresholds is not None:
-        given = as_floats("thresholds", thresholds, error=InvalidOption)
-        limits = spread_thresholds(given, known.H, known.units, error=InvalidOption)[1].sum(axis=1)
-    sums = play(pi)
-    share = delta / statements(known.m, known=limits is not None)
-    if early:
-        x, low, high = _until_decided(sums, most, known.m, limits, known.H, share)
-    else:
-        x = sums(most)
-        low, high = bernstein(x, share)
-    return _certificate(known, pi, limits, delta, x, known.H * low, known.H * high, early=early)
+    declared = declare(known, thresholds, constraint_totals, threshold_totals)
+    rows, low = _watched(play(pi), declared, known.H, most, delta, early)
+    return _certificate(known, pi, declared, delta, rows, low, early=early)
 
 
 def episodes_needed(
@@ -143,7 +142,10 @@ def episodes_needed(
         raise InvalidOption(
             f"width {width} and span {span} must be positive, and the deviation {largest} at most half the span."
         )
-    log = math.log(2.0 * statements(m, known=known) / _delta(delta))
+    shares = (
+        2 * (1 + m) if known else 2 * (1 + 2 * m)
+    )  # of the reward, values, and thresholds; two sides each
+    log = math.log(2.0 * shares / as_delta(delta))
     # A sample of n in [0,1] has a variance of at most n / (n - 1) / 4. So half the width is at most
     # b z + a z^2 with z = 1 / sqrt(n - 1), b = sd sqrt(2 log) and a = 7 log / 3: solved for z.
     a, b, c = 7.0 * log / 3.0, largest / span * math.sqrt(2.0 * log), width / (2.0 * span)
@@ -156,132 +158,83 @@ def episodes_needed(
     return 1 + math.ceil(1.0 / root**2)
 
 
-def statements(m: int, *, known: bool) -> int:
-    """How many one-sided bounds hold at once: two for the reward, each value and each threshold that is not known."""
-    return 2 * (1 + m) if known else 2 * (1 + 2 * m)
-
-
-def bernstein(x: Float, share: float) -> tuple[Float, Float]:
-    """Maurer and Pontil's bounds of the means of `x` ``[n,k]`` in [0,1], for one n fixed in advance."""
-    n, log = len(x), math.log(2.0 / share)
-    mean = x.mean(axis=0)
+def bernstein(x: Float, share: Float | float) -> Float:
+    """Maurer and Pontil's lower bounds of the means of `x` ``[n,k]`` in [0,1], for one n fixed in advance."""
+    n, log = len(x), np.log(2.0 / share)
     radius = np.sqrt(2.0 * x.var(axis=0, ddof=1) * log / n) + 7.0 * log / (3.0 * (n - 1))
-    return (mean - radius).clip(0.0), (mean + radius).clip(None, 1.0)
+    low: Float = (x.mean(axis=0) - radius).clip(0.0)
+    return low
 
 
-def sequence(x: Float, share: float, planned: int) -> tuple[Float, Float]:
-    """Bounds of the means of `x` ``[n,k]`` in [0,1] after each of the n episodes, valid all at once: ``[n,k]`` each.
-
-    Row t depends on the first t episodes only. A sequence is sharp around the number of episodes that its weights are
-    made for. So several of them, for `planned` episodes, a quarter, a sixteenth and so on, share the error probability.
-    """
-    targets = [float(planned)]
-    while targets[-1] > 4 * FIRST_LOOK:
-        targets.append(targets[-1] / 4.0)
-    each = [_sequence(x, share / len(targets), target) for target in targets]
-    low = np.max([low for low, _ in each], axis=0)
-    high = np.min([high for _, high in each], axis=0)
-    return low, np.maximum(low, high)
-
-
-def _sequence(x: Float, share: float, target: float) -> tuple[Float, Float]:
-    """The bounds for weights that make them sharpest after `target` episodes.
-
-    Whatever the weights are, the bounds hold as long as each is chosen before its episode.
-    """
-    log = math.log(1.0 / share)
-    t = np.arange(1, len(x) + 1)[:, None]
-    mean = (0.5 + np.cumsum(x, axis=0)) / (t + 1)
-    variance = (0.25 + np.cumsum((x - mean) ** 2, axis=0)) / (t + 1)
-    mean, variance = _before(mean, 0.5), _before(variance, 0.25)
-    weight = np.minimum(0.5, np.sqrt(2.0 * log / (variance * target)))
-    price = np.cumsum((x - mean) ** 2 * (-np.log1p(-weight) - weight), axis=0)
-    total = np.cumsum(weight, axis=0)
-    center, radius = np.cumsum(weight * x, axis=0) / total, (log + price) / total
-    return (center - radius).clip(0.0), (center + radius).clip(None, 1.0)
-
-
-def _before(values: Float, first: float) -> Float:
-    """What was known before each episode: the row above, and `first` before the first."""
-    return np.concatenate([np.full((1, values.shape[1]), first), values[:-1]])
-
-
-def _until_decided(
-    sums: Sums, most: int, m: int, limits: Float | None, H: int, share: float
-) -> tuple[Float, Float, Float]:
-    """Play until every constraint is decided, at most `most` episodes: the sums, and the bounds after the last."""
-    x = sums(min(FIRST_LOOK, most))
-    while True:
-        low, high = sequence(x, share, most)
-        value, threshold, _ = _bounds(low, high, m, None if limits is None else limits / H)
-        safe, unsafe = value[0] >= threshold[1], value[1] < threshold[0]
-        decided = (safe | unsafe).all(axis=1)
-        if decided.any() or len(x) == most:
-            last = int(decided.argmax()) if decided.any() else most - 1
-            return x[: last + 1], low[last], high[last]
-        x = np.concatenate([x, sums(min(len(x), most - len(x)))])
-
-
-def _bounds(
-    low: Float, high: Float, m: int, limits: Float | None
-) -> tuple[tuple[Float, Float], tuple[Float, Float], tuple[Float, Float]]:
-    """(lower, upper) of the values ``[.,m]``, of the thresholds ``[.,m]`` and of the reward ``[.,1]``.
-
-    The columns are those of `episode_sums`.
-    """
-    value = low[..., 1 : 1 + m], high[..., 1 : 1 + m]
-    threshold = low[..., 1 + m : 1 + 2 * m], high[..., 1 + 2 * m :]
-    if limits is not None:
-        threshold = limits, limits
-    return value, threshold, (low[..., :1], high[..., :1])
+def _watched(
+    sums: Sums, declared: Declared, H: int, most: int, delta: float, early: bool
+) -> tuple[Float, Float]:
+    """The statements of the trial's episodes, and the lower bounds of their means."""
+    level, weights = levels(declared, delta), targets(most)
+    state, kept = fixed_means(len(level)), -declared.least / declared.width
+    x = statements(declared, H, sums(min(FIRST_LOOK, most) if early else most))
+    seen = watch(weights, state, x, level, kept, early)
+    while seen == len(x) < most:
+        more = statements(declared, H, sums(min(len(x), most - len(x))))
+        seen += watch(weights, state, more, level, kept, early)
+        x = np.concatenate([x, more])
+    for r, of_row in enumerate(level):
+        read_fixed(weights, state, r, of_row)
+    low, x = state.lower, x[:seen]
+    if not early:
+        others = np.r_[0:2, 2 + 2 * len(kept) : len(level)]
+        low[others] = bernstein(x[:, others], np.exp(-level[others]))
+    return x, low
 
 
 def _certificate(
     known: Interface,
     pi: Policy,
-    limits: Float | None,
+    declared: Declared,
     delta: float,
     x: Float,
     low: Float,
-    high: Float,
     *,
     early: bool,
 ) -> Certificate:
-    """The certificate of sums `x` with the bounds `low` and `high` of their means times H."""
-    units, H, m, n = known.units, known.H, known.m, len(x)
-    value, threshold, reward = _bounds(low, high, m, limits)
-    threshold = threshold[0], np.maximum(*threshold)  # the two sides may come from different sums
-    middles = [(ends[0] + ends[1]) / 2.0 for ends in (value, threshold)]
-    halves = [(ends[1] - ends[0]) / 2.0 for ends in (value, threshold)]
+    """The certificate of statements `x` with the lower bounds `low` of their means."""
+    n, bounds = len(x), as_bounds(declared, known, low)
+    lower, upper = bounds.difference
     how = (
-        "a confidence sequence (Waudby-Smith and Ramdas 2023), which holds at every moment, so that the trial could "
-        "stop as soon as everything was decided"
+        "which hold at every moment, so that the trial could stop as soon as everything was decided"
         if early
-        else "the empirical Bernstein bound (Maurer and Pontil 2009) for a number of episodes fixed in advance"
+        else "and, of values, thresholds and the reward, by the empirical Bernstein bound (Maurer and Pontil 2009) "
+        "for a number of episodes fixed in advance"
     )
     shown = (
         "the thresholds are the ones that were given"
-        if limits is not None
+        if len(declared.alpha)
         else "the thresholds do not change over the episodes; a step without a sample counts as the worst in either "
         "direction"
     )
     return issue(
-        more=more_episodes(np.abs(middles[0] - middles[1]), halves[0] + halves[1], n),
-        value_bounds=units.bounds(*value, H),
-        threshold_bounds=units.bounds(*threshold, H),
-        reward_bounds=tuple(float(units.reward.total_outside(end[0], H)) for end in reward),
-        senses=units.senses,
+        more=more_episodes(np.abs(lower + upper) / 2.0, (upper - lower) / 2.0, n),
+        difference_bounds=bounds.difference,
+        value_bounds=bounds.value,
+        threshold_bounds=bounds.threshold,
+        reward_bounds=bounds.reward,
+        senses=known.units.senses,
         confidence=1.0 - delta,
+        difference_confidence=max(0.0, 1.0 - 2.0 * delta),
         episodes=n,
-        basis=f"It rests on {n:,} fresh episodes of this one policy, by {how}.",
+        basis=(
+            f"It rests on {n:,} fresh episodes of this one policy, on the differences of their constraint and "
+            f"threshold signals, by confidence sequences, {how}."
+        ),
         assumptions=(
             "the policy was fixed before the trial, and was played as it stands here in every episode",
             "the episodes are independent of each other, all of them were counted, and their law does not change",
-            "every signal lies in its declared range",
+            "every signal, and every total of an episode, lies in its declared range",
             shown,
         ),
+        subject="policy",
         policy_digest=policy_digest(pi),
-        data_digest=checksum({"sums": x}, {"delta": delta, "early": early}),
+        data_digest=checksum({"statements": x}, {"delta": delta, "early": early}),
         doubts=known.doubts.sentences(),
     )
 
@@ -345,14 +298,14 @@ def _from_problem(problem: Problem, pi: Policy, seed: int) -> Sums:
         for first in range(0, n, CHUNK):
             part = sums[first : first + CHUNK]
             play_sums(model, laws, draw_noise(problem, streams, len(part)), policy, part)
-        return sums / problem.cmdp.H
+        return sums
 
     return play
 
 
 @kernel
 def play_sums(model: Model, laws: Laws, noise: Noise, pi: Float, sums: Float) -> None:
-    """The sums ``[1+3m]`` of every episode of `noise`, as in `episode_sums` but for the division by H."""
+    """The sums ``[1+3m]`` of every episode of `noise`, as in `evidence.statements.episode_sums`."""
     H, m = pi.shape[0], model.alpha.shape[0]
     states, pairs = np.zeros(H + 1, np.int64), np.zeros(H, np.int64)
     rewards, constraints, thresholds = np.zeros(H), np.zeros((H, m)), np.zeros((H, m))
@@ -401,22 +354,3 @@ def _from_episodes(episodes: Iterator[Episode], known: Interface, pi: Policy) ->
         return np.array(rows)
 
     return play
-
-
-def episode_sums(episode: InsideEpisode) -> Float:
-    """``[1+3m]``, all in [0,1]: the sums over an episode divided by H, of rewards, constraints, and thresholds twice.
-
-    A step without a threshold sample (D7) counts as 0 in the first of these, for the lower bound, and as 1 in the
-    second.
-    """
-    thresholds = [np.nan_to_num(episode.thresholds, nan=worst).sum(axis=0) for worst in (0.0, 1.0)]
-    totals = episode.rewards.sum(), episode.constraints.sum(axis=0), *thresholds
-    sums: Float = np.hstack(totals) / len(episode.rewards)
-    return sums.clip(0.0, 1.0)
-
-
-def _delta(value: float) -> float:
-    # Below that, 1 - delta cannot be told from 1.
-    if not isinstance(value, (int, float)) or not 1e-15 <= value < 1.0:
-        raise InvalidOption(f"delta must be a number from 1e-15 to 1, 1 excluded, got {value!r}.")
-    return float(value)

@@ -12,6 +12,7 @@ file.
 from __future__ import annotations
 
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -21,10 +22,14 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkab
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import Episode, Float, Policy, as_count, frozen
-from ..errors import InvalidFile, InvalidOption, SafespotError
+from ..arrays import Episode, Float, InsideEpisode, Policy, as_count, as_policy, frozen
+from ..errors import InvalidFile, InvalidModel, InvalidOption, SafespotError
+from ..evidence.certificate import policy_digest
+from ..evidence.differences import check_totals, declare
 from ..evidence.interface import Interface, make_interface
+from ..evidence.meter import SafetyMeter
 from ..files import read_arrays, write_arrays
+from ..spot.limits import has_room, window_has_room
 from ..spot.optimism import Radii, make_radii
 from ..spot.visits import (
     Statistics,
@@ -33,17 +38,8 @@ from ..spot.visits import (
     empty_statistics,
     grow_statistics,
 )
-from ..spot.window import (
-    Window,
-    check_window,
-    empty_window,
-    grow_window,
-    has_room,
-    rebuild_tree,
-    ring_has_room,
-)
-from ..units import spread_thresholds
 from .compiled_step import observe_episode
+from .limits import empty_limits, grow_limits, limits_arrays, restored_limits
 from .options import LARGEST, DualOptions, Options
 from .signature import checked, documented, signature_of
 
@@ -75,7 +71,7 @@ class OnlineLearner(Protocol):
     def act(self, step: int, state: int, rng: np.random.Generator) -> int:
         """Draw an action of the coming episode's policy."""
 
-    def observe(self, episode: Episode) -> None:
+    def observe(self, episode: Episode, played: ArrayLike | str | None = None) -> None:
         """Learn from the episode that was played."""
 
 
@@ -102,7 +98,7 @@ class Learner(ABC):
     options: Options
     rho: float = math.inf
     statistics: Statistics
-    window: Window
+    window: Any  # the threshold samples: `Window`, or `Totals` (`limits`)
     rates: Any  # what an epoch computes with: `radii`, whether limits are `learned`, and the learner's own
     state: Any  # what episodes change: `pi`, `lam`, `lower`, `upper`, `finished`, and the learner's own
     epoch: Epoch
@@ -124,9 +120,8 @@ class Learner(ABC):
         )
         self.options = o = checked(self.options_type, options)
         self.statistics = empty_statistics(f.H, f.S, f.A, f.m)
-        known = o.thresholds is not None
-        pairs = 1 if known or o.estimator == "pooled" else f.S * f.A
-        self.window = empty_window(f.H, pairs, f.m, 1.0 if known else o.window)
+        self.declared = declare(f, o.thresholds, o.constraint_totals, o.threshold_totals)
+        self.window = empty_limits(f, o, self.declared)
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         """A learner is known by its name, and its signature is that of its options."""
@@ -188,20 +183,77 @@ class Learner(ABC):
         chosen = int(np.searchsorted(np.cumsum(row), rng.random(), side="right"))
         return min(chosen, int(np.flatnonzero(row)[-1]))
 
-    def observe(self, episode: Episode) -> None:
-        """Learn from the episode that was played; an invalid one changes nothing."""
-        inside = self.interface.inside(episode)
+    def observe(self, episode: Episode, played: ArrayLike | str | None = None) -> None:
+        """Learn from the episode that was played; an invalid one changes nothing.
+
+        `played` says by which policy, ``[H,S,A]`` or its digest (`policy_digest`), where it was not `policy`: a learner
+        that tries a policy counts that policy's own episodes only. Counts and limits learn from all of them.
+        """
+        inside = self.check(episode)
+        self.identify(played)
+        self.interface.doubts.clipped += episode.clipped
         self.make_room()
         observe_episode(self.rates, self.state, self.statistics, self.window, inside)
         self.settle()
+
+    def anew(self: L) -> L:
+        """A learner with the same interface and options that has seen nothing yet."""
+        f = self.interface
+        return type(self)(**f.arguments, action_mask=f.mask, **vars(self.options))
+
+    def make_meter(
+        self, constraint_totals: ArrayLike | None = None, threshold_totals: ArrayLike | None = None
+    ) -> SafetyMeter:
+        """A meter for the episodes that this learner observes, with its thresholds and delta.
+
+        Totals are the learner's, unless others are given.
+        """
+        f, o = self.interface, self.options
+        return SafetyMeter(
+            {**f.arguments, "action_mask": f.mask},
+            o.delta,
+            o.thresholds,
+            o.constraint_totals if constraint_totals is None else constraint_totals,
+            o.threshold_totals if threshold_totals is None else threshold_totals,
+        )
+
+    @property
+    def declares_totals(self) -> bool:
+        """Whether an episode's totals are known to lie in smaller ranges than those of H steps."""
+        o = self.options
+        return o.constraint_totals is not None or o.threshold_totals is not None
+
+    def check(self, episode: Episode) -> InsideEpisode:
+        """Check an episode, also against the totals that were declared, and bring it inside; it is not counted yet."""
+        inside = self.interface.check(episode)
+        if self.declares_totals:
+            check_totals(self.declared, inside)
+        return inside
+
+    def identify(self, played: ArrayLike | str | None) -> tuple[Policy | None, str | None]:
+        """The policy that played an episode, where it is given, and its digest; None for both: the learner's own."""
+        if played is None:
+            return None, None
+        if isinstance(played, str):
+            if not re.fullmatch("[0-9a-f]{64}", played):
+                raise InvalidOption(
+                    f"played must be a policy [H,S,A] or its digest (policy_digest), got {played!r}."
+                )
+            return None, played
+        f = self.interface
+        try:
+            policy = as_policy(played, (f.H, f.S, f.A), f.mask)
+        except InvalidModel as problem:
+            raise InvalidOption(f"played: {problem}") from None
+        return policy, policy_digest(policy)
 
     # What training does between chunks of compiled episodes
 
     def make_room(self) -> None:
         """Grow what is about to overflow, so that one more episode fits."""
         while not has_room(self.statistics, self.window):
-            if not ring_has_room(self.window):
-                self.window = grow_window(self.window)
+            if not window_has_room(self.window):
+                self.window = grow_limits(self.window)
             else:
                 self.statistics = grow_statistics(self.statistics)
 
@@ -231,10 +283,7 @@ class Learner(ABC):
         """``[m]``: the thresholds that were given, inside; None: they are learned."""
         if self.options.thresholds is None:
             return None
-        f, given = self.interface, np.array(self.options.thresholds)
-        _, inside = spread_thresholds(given, f.H, f.units, error=InvalidOption)
-        limits: Float = inside.sum(axis=1)
-        return limits
+        return self.declared.alpha
 
     def _slack(self, slack: float | tuple[float, ...] | None) -> float:
         """The room of a safe policy, inside: the smallest over the constraints."""
@@ -313,7 +362,7 @@ class Learner(ABC):
         successors = counts.pop("successors")
         arrays.update({f"statistics.{k}": v for k, v in counts.items()})
         arrays.update({f"successors.{k}": v for k, v in successors._asdict().items()})
-        arrays.update({f"window.{k}": v for k, v in self.window._asdict().items() if k != "tree"})
+        arrays.update({f"window.{k}": v for k, v in limits_arrays(self.window).items()})
         return arrays
 
     def restore(self, arrays: dict[str, NDArray]) -> None:
@@ -329,8 +378,7 @@ class Learner(ABC):
             self.statistics,
             Statistics(**parts["statistics"], successors=Successors(**parts["successors"])),
         )
-        self.window = check_window(self.window, Window(**parts["window"], tree=self.window.tree))
-        rebuild_tree(self.window)
+        self.window = restored_limits(self.window, parts["window"])
         carried = {name: arrays[name] for name in self._carried()}
         finished, lam = carried["finished"], carried["lam"]
         if (

@@ -28,9 +28,15 @@ class Options:
         window: gamma in (0,1]: the share of the finished episodes that the threshold estimate looks at.
         delta: the confidence is 1 - delta.
         bonus_scale: c, of every radius but the thresholds'; 1 is what the theorems need, practice takes less.
-        estimator: "representative" (the paper: the most visited pair of a step) or "pooled" (all of them).
+        estimator: "representative" (the paper: the most visited pair of a step), "pooled" (all of them) or "total"
+            (an episode's sum, whose bounds hold at full scale and pay nothing for states, actions and steps).
         threshold_scale: k; 1 is what the theorems need.
         clip_thresholds: whether threshold bounds are clipped to [0,1] per step (D2).
+        independent_hints: for "total", that the threshold samples of an episode's steps have noise of their own each.
+        shared_threshold: for "total", that every sample has the same mean, so that steps without one cost nothing.
+        constraint_totals: (low, high), one for all constraints or one each: where an episode's total of constraint
+            signals lies, if that is a smaller range than that of H steps. What is proven from play is sharper with it.
+        threshold_totals: the same of an episode's threshold samples.
 
     """
 
@@ -43,6 +49,10 @@ class Options:
     estimator: str = "representative"
     threshold_scale: float = 1.0
     clip_thresholds: bool = True
+    independent_hints: bool = False
+    shared_threshold: bool = False
+    constraint_totals: tuple[tuple[float, ...], ...] | tuple[float, ...] | None = None
+    threshold_totals: tuple[tuple[float, ...], ...] | tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.episodes is not None:
@@ -55,12 +65,26 @@ class Options:
         self._set("window", _number("window", self.window, 0.0, 1.0, open_low=True))
         delta = _number("delta", self.delta, 0.0, 1.0, open_low=True, open_high=True)
         self._set("delta", delta)
-        _choice("estimator", self.estimator, ("representative", "pooled"))
+        _choice("estimator", self.estimator, ("representative", "pooled", "total"))
         for name in ("bonus_scale", "threshold_scale"):
             self._set_step(name)
-        if not isinstance(self.clip_thresholds, bool):
+        for name in ("clip_thresholds", "independent_hints", "shared_threshold"):
+            if not isinstance(getattr(self, name), bool):
+                raise InvalidOption(f"{name} must be True or False, got {getattr(self, name)!r}.")
+        for name in ("constraint_totals", "threshold_totals"):
+            self._set(name, nested(name, getattr(self, name)))
+        self._check_estimator()
+
+    def _check_estimator(self) -> None:
+        if self.estimator != "total":
+            for name in ("independent_hints", "shared_threshold"):
+                if getattr(self, name):
+                    raise InvalidOption(
+                        f"{name} is for estimator='total', got estimator={self.estimator!r}."
+                    )
+        elif self.threshold_scale != 1.0 or not self.clip_thresholds:
             raise InvalidOption(
-                f"clip_thresholds must be True or False, got {self.clip_thresholds!r}."
+                "estimator='total' needs no threshold_scale and no clip_thresholds: its bounds hold as they are."
             )
 
     def _set(self, name: str, value: Any) -> None:

@@ -19,11 +19,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import SUM_TOLERANCE, Float, InsideEpisode, Int, Policy, as_policy
 from ..errors import InvalidModel, InvalidOption
-from ..spot.optimism import Radii, threshold_bounds
+from ..spot.limits import learn_thresholds
+from ..spot.optimism import Radii
 from ..spot.visits import Statistics, add_visit
-from ..spot.window import Window, add_to_window
+from ..spot.window import Window
 from .compiled_step import DUE, STAYED, step_for
 from .learner import Learner, epoch_at
+from .limits import derive_bounds
 from .options import REPLAN, BaselineOptions
 from .plausible_models import (
     Models,
@@ -124,7 +126,7 @@ class Planner(Learner):
             replan=REPLAN[getattr(self.options, "replan", self.replan)],
         )
         if self.rates.learned:
-            threshold_bounds(self.rates.radii, self.window, self.state.lower, self.state.upper)
+            derive_bounds(self.window, self.rates.radii, self.state.lower, self.state.upper)
         self.epoch = now
 
     def _carried(self) -> tuple[str, ...]:
@@ -208,6 +210,5 @@ def count_step(
             state.due[0] = 1
     state.finished[0] += 1
     if rates.learned:
-        add_to_window(window, episode.pairs, episode.thresholds)
-        threshold_bounds(rates.radii, window, state.lower, state.upper)
+        learn_thresholds(window, rates.radii, episode, state.lower, state.upper)
     return DUE if state.due[0] > 0 else STAYED

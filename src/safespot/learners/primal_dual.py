@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..spot.optimism import refresh_all, threshold_bounds
+from ..spot.optimism import refresh_all
 from ..spot.updates import softmax
 from .learner import Epoch, Learner, epoch_at
+from .limits import derive_bounds
 from .options import DualOptions
 
 
@@ -55,7 +56,7 @@ class PrimalDual(Learner):
         softmax(state.flat_logits, state.flat_pi, f.A, 0, f.H * f.S, state.scratch.softmax)
         self._derive_model()
         if self.rates.learned:
-            threshold_bounds(self.rates.radii, self.window, state.lower, state.upper)
+            derive_bounds(self.window, self.rates.radii, state.lower, state.upper)
         self.epoch = now  # last, so that `settle` begins anew what was interrupted
 
     def _derive_model(self) -> None:

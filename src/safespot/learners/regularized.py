@@ -35,11 +35,12 @@ from ..arrays import Bool, Float, InsideEpisode, Int, Policy
 from ..errors import InvalidOption
 from ..kernels.jit import inlined, kernel
 from ..kernels.sums import offset
-from ..spot.optimism import Radii, refresh_pair, threshold_bounds, transition_radius
+from ..spot.limits import learn_thresholds
+from ..spot.optimism import Radii, refresh_pair, transition_radius
 from ..spot.planning import evaluate_states, start_gap
 from ..spot.updates import softmax, workspace
 from ..spot.visits import Statistics, add_visit
-from ..spot.window import Window, add_to_window
+from ..spot.window import Window
 from .compiled_step import MOVED, step_for
 from .learner import Epoch
 from .options import SpotOptions
@@ -212,8 +213,7 @@ def regularized_step(
         state.all_deficits[entropy, h, pair] = state.deficit[0, h, pair] + v_hat - 1.0
     state.finished[0] += 1
     if rates.learned:
-        add_to_window(window, episode.pairs, episode.thresholds)
-        threshold_bounds(rates.radii, window, state.lower, state.upper)
+        learn_thresholds(window, rates.radii, episode, state.lower, state.upper)
     improve(rates, state, statistics)
     return MOVED
 

@@ -54,6 +54,8 @@ def charts(study: Study, tables: dict[str, Table]) -> dict[str, Spec]:
         )
         made[f"threshold-{i}"] = _threshold(study, i, f"bounds of threshold{which}")
         made[f"multiplier-{i}"] = _level(study, f"multiplier_{i}", f"multiplier{which}", None)
+        if study.metered:
+            made[f"evidence-{i}"] = _evidence(study, i, f"violation{which}, summed")
         near = _around_the_optima(study, tables["regions"], i)
         made[f"region-{i}"] = _region(study, i, f"constraint{which} {limit}", None)
         made[f"closeup-{i}"] = _region(study, i, f"constraint{which} {limit}", near)
@@ -238,6 +240,13 @@ def _threshold(study: Study, i: int, title: str) -> Spec:
         "curves", [SHOWN], {"type": "line", "strokeWidth": 1.8}, x=x, y=_at(y, high), color=_color(study)
     )  # fmt: skip
     return _over_episodes(study, [*layers, upper, *_truth(study, f"limit_{i}", x, y)], "")
+
+
+def _evidence(study: Study, i: int, title: str) -> Spec:
+    """The exact violation, and the bounds that episodes alone put on it."""
+    x, y = _episode(), _number(f"violation_{i}", title=title, axis=_axis(NAMED))
+    low, high = (f"evidence_violation_{end}_{i}" for end in ("lower", "upper"))
+    return _over_episodes(study, _curve(study, [], x, y, low, high, 0.16), "x")
 
 
 def _truth(study: Study, column: str, x: Spec, y: Spec) -> list[Spec]:

@@ -124,6 +124,11 @@ class Study:
         """Whether the limits move."""
         return self.problem.signals.drift is not None
 
+    @property
+    def metered(self) -> bool:
+        """Whether every run has the bounds of a safety meter; runs of older versions have none."""
+        return all("evidence_violation_lower_0" in line.columns for line in self.lines)
+
     def shortfall(self, line: Line, i: int) -> Estimate:
         """By how much a line is short of limit i in a late episode; negative: how much room it leaves."""
         return line.rate(f"violation_{i}", late=True)

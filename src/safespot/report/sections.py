@@ -122,6 +122,12 @@ def _sums(study: Study) -> str:
         _figure(metric, f"Summed {metric} against episodes. {_ends(study, metric)}")
         for metric in ("regret", "violation")
     ]
+    if study.metered:
+        says = "from the episodes alone (bands), and the exact one (lines)."
+        figures += [
+            _figure(f"evidence-{i}", f"Bounds of {_called('violation', study, i)}, {says}")
+            for i in range(study.m)
+        ]
     more = _details("How fast they grow over the last decade", text.growth(study))
     return _section("Regret and violation", SAYS["regret"], figures, more, "curves")
 

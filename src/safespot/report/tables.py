@@ -42,6 +42,9 @@ def curves(study: Study) -> Table:
     for i in range(study.m):
         banded += [f"constraint_{i}", f"multiplier_{i}"]
         plain += [f"threshold_lower_{i}", f"threshold_upper_{i}"]
+        if study.metered:
+            banded.append(f"violation_{i}")
+            plain += [f"evidence_violation_{end}_{i}" for end in ("lower", "upper")]
     table: Table = {"group": [], "episode": []}
     for index, line in enumerate(study.lines):
         table["group"] += [index] * len(line.episodes)

@@ -24,6 +24,9 @@ def print_study(study: Study) -> None:
     print()
     for sentence in text.verdict(study):
         print(sentence)
+    if metered := text.evidence(study):
+        print("\nViolation an episode, over all of them, as the episodes alone prove it:")
+        print("\n".join(f"  {sentence}" for sentence in metered))
     if certified := text.certificates(study):
         print("\nMay the last policy be deployed? What the learners' own data prove:")
         print("\n".join(f"  {sentence}" for sentence in certified))
@@ -56,6 +59,10 @@ def as_dict(study: Study) -> dict[str, Any]:
                 "violation_late": _estimate(line.rate("strong_violation", late=True)),
                 "threshold_lower": [_end(line, f"threshold_lower_{i}") for i in range(study.m)],
                 "threshold_upper": [_end(line, f"threshold_upper_{i}") for i in range(study.m)],
+                "evidence_violation": [
+                    [_end(line, f"evidence_violation_{end}_{i}") for end in ("lower", "upper")]
+                    for i in (range(study.m) if study.metered else ())
+                ],
             }
             for line in study.lines
         ],

@@ -202,6 +202,22 @@ def _certified(found: Sequence[Certificate]) -> str:
     return ", ".join(parts)
 
 
+def evidence(study: Study) -> list[str]:
+    """What the episodes alone prove of the violation, at the end of the runs: a sentence per line."""
+    said = []
+    for line in study.lines if study.metered else ():
+        each = []
+        for i in range(study.m):
+            low, high = (
+                float(line.columns[f"evidence_violation_{end}_{i}"][:, -1].mean()) / study.episodes
+                for end in ("lower", "upper")
+            )
+            which = "" if study.m == 1 else f" of {limit_name(study, i)}"
+            each.append(f"between {number(low)} and {number(high)}{which}")
+        said.append(f"{line.name}: {listed(each)}.")
+    return said
+
+
 def growth(study: Study) -> list[list[str]]:
     """The fitted exponents of every line, first their heads."""
     heads = {

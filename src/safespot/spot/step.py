@@ -15,11 +15,12 @@ from typing import NamedTuple
 from ..arrays import Bool, Float, InsideEpisode, Int, Policy
 from ..kernels.jit import inlined, no_refcount
 from ..kernels.sums import offset
-from .optimism import Radii, refresh_pair, threshold_bounds, transition_radius
+from .limits import learn_thresholds
+from .optimism import Radii, refresh_pair, transition_radius
 from .planning import evaluate_states, forget, hand_over, start_gap
 from .updates import dual_step, mirror_ascent
 from .visits import Statistics, Successors, add_visit
-from .window import Window, add_to_window
+from .window import Window
 
 BLOCK = 512  # pairs of a large problem that are worked on at once
 
@@ -112,8 +113,7 @@ def spot_step(
         )  # fmt: skip
     state.finished[0] += 1
     if rates.learned:
-        add_to_window(window, episode.pairs, episode.thresholds)
-        threshold_bounds(rates.radii, window, state.lower, state.upper)
+        learn_thresholds(window, rates.radii, episode, state.lower, state.upper)
     return moved
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..arrays import Float, Int
 from ..errors import InvalidFile
 from ..kernels.jit import inlined, kernel
-from .visits import MOST, Statistics, pool_has_room
+from .visits import MOST
 
 ROUNDING = 1e-3  # how far rounding may take the sums of a window in a file
 
@@ -104,12 +104,6 @@ def _sample_counts(window: Window) -> Int:
     place = np.arange(H) * pairs + window.pairs[held]  # [length, H]
     sampled = place[~np.isnan(window.samples[held, :, 0])]
     return np.bincount(sampled, minlength=H * pairs).reshape(H, pairs)
-
-
-@inlined
-def has_room(statistics: Statistics, window: Window) -> bool:
-    """Whether one more episode fits, whatever happens in it; if not, grow first."""
-    return pool_has_room(statistics) and ring_has_room(window)
 
 
 @inlined

@@ -33,11 +33,13 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .. import files
 from ..arrays import Episode, Float, Policy
 from ..errors import InUse, InvalidEpisode, InvalidFile, InvalidOption, SolverError
 from ..evidence.interface import Interface
+from ..evidence.meter import SafetyMeter
 from ..learners import Learner, load
 from ..learners.options import Options
 from ..syscalls import Lock, take_lock
@@ -105,6 +107,7 @@ class DurableLearner:
         self._turn = threading.RLock()  # of the thread that reads or writes
         self._closed = False
         self._stopped = ""  # why it takes no more episodes
+        self._meter: SafetyMeter | None = None  # made of the journals when it is asked for
         for kind in ("snapshot", "journal"):
             for left in folder.glob(f".{kind}-*.tmp"):  # by a process that died
                 files.disk.remove(left)
@@ -176,6 +179,46 @@ class DurableLearner:
         with self._alone():
             return self.learner.episode
 
+    @property
+    def meter(self) -> SafetyMeter:
+        """What all episodes of the journals prove of the violation, without a model; it goes on with every episode."""
+        with self._alone():
+            self._check_open()
+            if self._meter is None:
+                self._meter = _metered(self.folder, self.learner)
+            return self._meter
+
+    @property
+    def first(self) -> int:
+        """The number of the first episode that `replay` can go back to."""
+        with self._alone():
+            return _earliest(self.folder)[0] + 1
+
+    def replay(self) -> Iterator[tuple[Policy | None, Episode]]:
+        """Every episode that is kept once more, with the learner's policy that played it; None: someone else's.
+
+        The policy's array changes with the next one.
+        """
+        with self._alone():
+            self._check_open()
+            number, snapshot = _earliest(self.folder)
+            learner = self.learner.anew() if snapshot is None else load(snapshot)
+        for found in journal.chain(self.folder, number):
+            for k in range(len(found.records)):
+                episode, played = found.episode(k), found.played(k)
+                taken = np.arange(found.H), episode.states[:-1], episode.actions
+                if (
+                    played is None
+                    and (learner.state.pi[taken] != found.records[k]["probabilities"]).any()
+                ):
+                    raise InvalidFile(
+                        f"{found.path}: episode {found.first + k + 1} was not played by the policy that this version "
+                        "of safespot finds again. Go through it with the version that it was played with."
+                    )
+                yield (learner.state.pi if played is None else None), episode
+                with contextlib.suppress(SolverError):  # as `observe` left it
+                    learner.observe(episode, played)
+
     # What a user does
 
     def act(self, step: int, state: int, rng: np.random.Generator) -> int:
@@ -184,27 +227,33 @@ class DurableLearner:
             self._check_open()
             return self.learner.act(step, state, rng)
 
-    def observe(self, episode: Episode) -> None:
+    def observe(self, episode: Episode, played: ArrayLike | str | None = None) -> None:
         """Write the episode that was played down, and learn from it; an invalid one changes nothing.
 
+        `played` says by which policy, ``[H,S,A]`` or its digest, where it was not `policy`.
         When this returns, the episode is on the disk. When it raises an error about a file, it is not, and the learner
         stops: open it again once the disk works.
         """
         with self._alone():
             self._check_open()
             learner = self.learner
-            learner.interface.check(episode)
+            learner.check(episode)
+            policy, digest = learner.identify(played)
             with self._stops_on_errors(
                 " The episode is not recorded; those before it are, as far as their files are there. Open the learner "
                 "again once the disk works."
             ):
                 if not self._journal.left:
                     self._compact()
-                played = learner.state.pi[
-                    np.arange(learner.interface.H), episode.states[:-1], episode.actions
-                ]
-                self._journal.write(episode, played)
-                learner.observe(episode)
+                pi = (
+                    learner.state.pi if digest is None else policy
+                )  # None: only its digest is known
+                taken = np.arange(learner.interface.H), episode.states[:-1], episode.actions
+                chances = np.full(len(episode.actions), np.nan) if pi is None else pi[taken]
+                self._journal.write(episode, chances, digest)
+                if self._meter is not None:
+                    self._meter.observe(episode)
+                learner.observe(episode, digest)
 
     def note_rejected(self, episodes: int) -> None:
         """Write down that so many episodes were there and were left out: nothing can be proven without them."""
@@ -389,7 +438,7 @@ def _replay(folder: Path, learner: Learner) -> journal.Journal | None:
         for k in range(len(found.records)):
             try:
                 with contextlib.suppress(SolverError):  # as `observe` left it
-                    learner.observe(found.episode(k))
+                    learner.observe(found.episode(k), found.played(k))
             except InvalidEpisode as problem:
                 raise InvalidFile(
                     f"{found.path} holds an episode {found.first + k + 1} that does not fit the learner: {problem}"
@@ -413,6 +462,27 @@ def _restore_doubts(folder: Path, learner: Learner, given: Learner | None) -> No
         )
     doubts.become(before.doubts)
     doubts.clipped += int(before.records["clipped"].sum()) if len(before.records) else 0
+
+
+def _earliest(folder: Path) -> tuple[int, Path | None]:
+    """After how many episodes one can begin anew, and with which snapshot; None: with a new learner."""
+    number = min(journal.numbered(folder, "journal"))
+    snapshots = journal.numbered(folder, "snapshot")
+    if number == 0:
+        return 0, None
+    if number not in snapshots:
+        number = min(snapshots)
+    return number, snapshots[number]
+
+
+def _metered(folder: Path, learner: Learner) -> SafetyMeter:
+    """A meter that has counted every episode of the folder's journals."""
+    meter = learner.make_meter()
+    for found in journal.chain(folder, min(journal.numbered(folder, "journal"))):
+        signals = (found.records[name] for name in ("rewards", "constraints", "thresholds"))
+        if len(found.records):
+            meter.observe_signals(*signals)
+    return meter
 
 
 def _check_same(folder: Path, kept: Learner, given: Learner) -> None:

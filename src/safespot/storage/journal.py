@@ -3,7 +3,8 @@
     header    "safespot", format, H, m, room for how many records, the number of the first, whose it is (a random
               name that all journals of a learner share), the checksum of the snapshot that it follows, what was in
               doubt of the data until then (`Doubts`), checksum
-    record    length, number, the episode, the probability of each action, checksum
+    record    length, number, the episode, the probability of each action, who played it, how many of
+              its signals were cut off, checksum
     record    …
     zeros     room for the records to come
 
@@ -41,6 +42,7 @@ FORMAT = 2
 MAGIC = b"safespot"
 HEAD = struct.Struct("<8sIIIIQ16s32sQQ")
 CHECK = 16  # bytes of a checksum
+DIGEST = 32  # bytes of a policy's digest; zeros: the learner's own policy of that moment
 RECORDS = 1000  # of a journal, at most: so many episodes are played again when a learner is opened
 BYTES = 2**22  # of its records, at most, unless one alone is longer
 
@@ -57,6 +59,7 @@ def record_type(H: int, m: int) -> np.dtype:
             ("constraints", "<f8", (H, m)),
             ("thresholds", "<f8", (H, m)),
             ("probabilities", "<f8", (H,)),
+            ("played", np.void, DIGEST),
             ("clipped", "<u4"),
             ("check", np.void, CHECK),
         ]
@@ -65,7 +68,7 @@ def record_type(H: int, m: int) -> np.dtype:
 
 def record_length(H: int, m: int) -> int:
     """Its length in bytes, however large H and m are said to be."""
-    return 12 + 8 * (4 * H + 1 + 2 * H * m) + 4 + CHECK
+    return 12 + 8 * (4 * H + 1 + 2 * H * m) + DIGEST + 4 + CHECK
 
 
 def checksum(data: bytes) -> bytes:
@@ -125,6 +128,11 @@ class Journal:
         record = self.records[k]
         arrays: dict[str, Any] = {name: record[name] for name in EPISODE}
         return Episode(**arrays, clipped=int(record["clipped"]))
+
+    def played(self, k: int) -> str | None:
+        """The digest of the policy that played the k-th episode; None: the learner's own."""
+        digest: bytes = self.records[k]["played"].tobytes()
+        return digest.hex() if any(digest) else None
 
 
 def read(path: Path, name: bytes | None = None) -> Journal:
@@ -251,13 +259,14 @@ class Writer:
         rest = self.left * self.type.itemsize if journal.lost else 0
         files.disk.put(lock.file, self.end, bytes(rest))
 
-    def write(self, episode: Episode, probabilities: Float) -> None:
-        """Add a record; when this returns it is on the disk."""
+    def write(self, episode: Episode, probabilities: Float, played: str | None = None) -> None:
+        """Add a record; when this returns it is on the disk. `played`: see `Journal.played`."""
         record = np.zeros((), self.type)
         record["length"], record["number"] = self.type.itemsize, self.number
         for name in EPISODE:
             record[name] = getattr(episode, name)
         record["probabilities"] = probabilities
+        record["played"] = np.void(bytes.fromhex(played or "00" * DIGEST))
         record["clipped"] = min(episode.clipped, 2**32 - 1)
         data = record.tobytes()[:-CHECK]
         try:

@@ -15,19 +15,22 @@ from __future__ import annotations
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import as_count, frozen
+from ..arrays import Episode, InsideEpisode, as_count, frozen
 from ..errors import InvalidEpisode, InvalidFile, InvalidOption
+from ..evidence.differences import check_totals
 from ..learners.learner import Learner
 from ..model.problem import Problem
 from ..model.simulation import (
     as_laws,
     draw_noise,
     empty_noise,
+    play,
     set_stream_states,
     stream_states,
     streams_at,
@@ -41,9 +44,10 @@ from .lemma_audit import (
     make_yardstick,
 )
 from .loop import Learning, Played, Playing, Truth, Watching, play_chunk
+from .metering import make_metering, shown
 from .metrics import ACCUMULATED, RECORDED, Optima, empty_record, empty_tracker, grid
 from .observers import Nobody
-from .run import Run
+from .run import Run, origin_of
 
 CHUNK_SECONDS = 0.1  # how long a chunk of compiled episodes takes, about
 NOISE_NUMBERS = 2**18  # random numbers drawn at once, at most: they stay in the cache
@@ -151,9 +155,15 @@ class Training:
         cmdp = problem.cmdp
         H, m, units = cmdp.H, cmdp.m, cmdp.units
         self.problem, self.learner, self.seed, self.track = problem, learner, seed, track
-        self.last = learner.episode + total - 1
+        self.first = first = learner.episode
+        self.last = first + total - 1
+        self.origin = origin_of(learner, lambda: _player(problem, seed, first))
         self.seconds = 0.0
-        self.record = empty_record(grid(record, learner.episode, self.last), m)
+        self.record = empty_record(grid(record, self.first, self.last), m)
+        self.meter = learner.make_meter()
+        self.metering = make_metering(
+            self.meter, len(self.record.episodes), checked=learner.declares_totals
+        )
         self.streams = streams_at(problem, seed, learner.episode)
         self.optima = Optima(problem) if optima is None else optima
         offsets = np.r_[units.reward.offset, units.constraints.offset]
@@ -221,6 +231,7 @@ class Training:
             self.track != "grid",
             self.tracker,
             self.record,
+            self.metering,
             Nobody() if self.audit is None else self.audit,
         )
         done = 0
@@ -229,6 +240,17 @@ class Training:
             learning = Learning(learner.rates, learner.state, learner.statistics, learner.window)
             done = play_chunk(self.playing, watching, learning, done, n)
             learner.settle()
+            if self.metering.checked:
+                self._check_totals()
+
+    def _check_totals(self) -> None:
+        """Raise where the episode that was played last has other totals than were declared."""
+        played = self.playing.played
+        seen = InsideEpisode(*(getattr(played, name) for name in InsideEpisode._fields))
+        try:
+            check_totals(self.metering.declared, seen)
+        except InvalidEpisode as problem:
+            raise InvalidEpisode(f"episode {self.learner.episode}: {problem}") from None
 
     def arrays(self) -> dict[str, NDArray]:
         """All that changes while it runs, between two chunks."""
@@ -237,6 +259,7 @@ class Training:
             "learner": self.learner.arrays(),
             "tracker": {name: getattr(self.tracker, name) for name in ACCUMULATED},
             "record": {name: getattr(self.record, name)[:rows] for name in RECORDED},
+            "meter": {**self.metering.state._asdict(), "rows": self.metering.rows[:rows]},
             "clock": {"streams": stream_states(self.streams), "seconds": np.array(self.seconds)},
         }
         if self.audit is not None:
@@ -258,6 +281,9 @@ class Training:
         for name in RECORDED:
             _put(getattr(self.record, name)[:written], parts["record"][name])
         self.record.written[0] = written
+        for name, array in self.metering.state._asdict().items():
+            _put(array, parts["meter"][name])
+        _put(self.metering.rows[:written], parts["meter"]["rows"])
         if self.audit is not None:
             _put(self.audit.totals, parts["audit"]["totals"])
             _put(self.audit.rows[:written], parts["audit"]["rows"])
@@ -279,8 +305,9 @@ class Training:
         last = int(record.episodes[rows - 1]) if rows else self.learner.episode
         optimum = float(self.optima(np.array([last]))[0])
         lower, upper = units.bounds(record.lower[:rows], record.upper[:rows], H)
+        episodes = frozen(record.episodes[:rows].copy())
         return Run(
-            episodes=frozen(record.episodes[:rows].copy()),
+            episodes=episodes,
             values=units.reward.total_outside(record.values[:rows, 0], H),
             constraint_values=units.constraints.total_outside(record.values[:rows, 1:], H),
             multipliers=units.prices(record.lam[:rows]),
@@ -290,16 +317,25 @@ class Training:
             strong_regret=strong[:, 0] * units.reward.scale,
             violations=weak[:, 1:] * scale,
             strong_violations=strong[:, 1:] * scale,
+            evidence=shown(self.metering, self.meter, episodes - self.first + 1),
             policy=self.learner.policy,
             learner=self.learner,
             optimum=float(units.reward.total_outside(optimum, H)),
             seed=self.seed,
             track=self.track,
             seconds=self.seconds,
+            origin=self.origin,
+            played=self.learner.episode - self.first,
             audit={}
             if self.audit is None
             else dict(zip(COLUMNS, self.audit.rows[:rows].T, strict=True)),
         )
+
+
+def _player(problem: Problem, seed: int, first: int) -> Callable[[Learner], Episode]:
+    """Plays the episodes of a training from its first on, one by one."""
+    streams = streams_at(problem, seed, first)
+    return lambda learner: play(problem, learner.state.pi, streams, learner.episode)
 
 
 def _put(there: NDArray, array: NDArray) -> None:

@@ -19,12 +19,15 @@ import numpy as np
 from ..arrays import Episode, Float, as_count, frozen
 from ..errors import InvalidEpisode, InvalidOption
 from ..evidence.interface import make_interface
+from ..evidence.meter import meter_episode
+from ..evidence.sequences import sums_of_means
 from ..gym.black_box import BlackBox, as_box
 from ..learners.learner import Learner, OnlineLearner
 from ..model.simulation import streams
 from .learn import CHUNK_SECONDS, carry_on, check_episodes
+from .metering import make_metering, shown
 from .metrics import add_shortfalls, grid
-from .run import Run
+from .run import Run, origin_of
 
 
 def learn_env(
@@ -94,14 +97,22 @@ class EnvTraining:
         self.seed = as_count("seed", seed, least=0, error=InvalidOption)
         self.env_seed: int | None = self.seed if first == 1 else _another(self.seed, first)
         self.rng = streams(self.env_seed).actions
-        self.last = first + total - 1
+        self.first, self.last = first, first + total - 1
         self.seconds = 0.0
         self.wanted = grid(record, first, self.last)
+        self.episodes = kept = list[Episode]()  # an environment cannot be asked again
+        self.origin = origin_of(learner, lambda: _player(kept, first))
         self.rows: list[Float] = []  # of recorded episodes, [1+7m] each: see `result`
         known = learner.options.thresholds is not None
         self.asked = np.where(known, learner.thresholds, np.nan)  # NaN: by each episode's samples
         self.senses = np.sign(learner.interface.units.constraints.scale)  # 1: at least
         self.sums = np.zeros((2, learner.interface.m))  # shortfalls, weak and strong
+        self.meter = learner.make_meter(
+            box.constraint_totals, None if known else box.threshold_totals
+        )
+        self.metering = make_metering(
+            self.meter, len(self.wanted), checked=False
+        )  # the box and the learner do
 
     @property
     def remaining(self) -> int:
@@ -133,9 +144,18 @@ class EnvTraining:
         except InvalidEpisode as problem:
             raise InvalidEpisode(f"episode {t}, {problem}") from problem.__cause__
         self.env_seed = None  # the environment goes on with the noise that it has
+        self.episodes.append(played)
         add_shortfalls(played.constraints, played.thresholds, self.asked, self.senses, self.sums)
+        self._count(played, recorded=row is not None)
         if row is not None:
             self.rows.append(np.concatenate([row, *self.sums]))
+
+    def _count(self, played: Episode, *, recorded: bool) -> None:
+        """Let the meter count the episode, and read it."""
+        metering, inside = self.metering, self.learner.interface.check(played)
+        meter_episode(metering.declared, metering.state, inside, metering.x)
+        if recorded:
+            sums_of_means(metering.state, metering.levels, metering.rows[len(self.rows)])
 
     def _row(self, played: Episode) -> Float:
         """What there is to record of an episode before it is learned from."""
@@ -151,8 +171,9 @@ class EnvTraining:
         constraints, multipliers, thresholds, lower, upper, weak, strong = (
             frozen(part.copy()) for part in np.moveaxis(table[:, 1:].reshape(n, 7, m), 1, 0)
         )
+        episodes = frozen(self.wanted[:n].copy())
         return Run(
-            episodes=frozen(self.wanted[:n].copy()),
+            episodes=episodes,
             values=frozen(table[:, 0].copy()),
             constraint_values=constraints,
             multipliers=multipliers,
@@ -162,12 +183,15 @@ class EnvTraining:
             strong_regret=None,
             violations=weak,
             strong_violations=strong,
+            evidence=shown(self.metering, self.meter, episodes - self.first + 1),
             policy=self.learner.policy,
             learner=self.learner,
             optimum=float("nan"),
             seed=self.seed,
             track="realized",
             seconds=self.seconds,
+            origin=self.origin,
+            played=len(self.episodes),
         )
 
 
@@ -199,7 +223,16 @@ def _fitting(env: Any, learner: Learner, declarations: dict[str, Any]) -> BlackB
             "the environment shows no thresholds, so they cannot be learned. Give thresholds= to the learner, or say "
             "where they are: thresholds=, a key of info or a function of a Step."
         )
+    if box.shows_totals and learner.options.independent_hints:
+        raise InvalidOption(
+            "the environment shows its hints as info['threshold_total'], whose shares have one noise in common: make "
+            "the learner without independent_hints."
+        )
     return box
+
+
+def _player(episodes: list[Episode], first: int) -> Callable[[Learner], Episode]:
+    return lambda learner: episodes[learner.episode - first]
 
 
 def _another(seed: int, episode: int) -> int:

@@ -91,6 +91,10 @@ def make_audit(cmdp: CMDP, learner: Learner, grid: int, yardstick: Yardstick) ->
     """An audit of a learner that plays `cmdp`, with room for so many recorded episodes."""
     if not isinstance(learner, Spot) or learner.options.episodes is None:
         raise InvalidOption("track='audit' is for SPOT with a given number of episodes.")
+    if learner.options.estimator == "total":
+        raise InvalidOption(
+            "track='audit' is about the paper's estimators of the thresholds, not about estimator='total'."
+        )
     if not learner.statistics.successors.dense.size:
         raise InvalidOption(
             "track='audit' looks at every pair in every episode; this problem is too large for it."

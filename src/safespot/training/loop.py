@@ -3,6 +3,7 @@
     for each episode of a chunk:
         watch      its thresholds, and the exact values of its policy -> metrics
         see        play it, as the learner sees it
+        meter      what it proves of the violation, without the truth -> evidence
         learn      the learner's own step (`learners.compiled_step`)
 
 It calls the kernels that `play` and a learner's `observe` call. Three records say what it is about: what is played,
@@ -14,13 +15,15 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..arrays import Float, InsideEpisode, Int
+from ..evidence.differences import totals_fit
 from ..kernels.jit import inlined, no_refcount
 from ..learners.compiled_step import DUE, MOVED, learning_step
 from ..model.cmdp import Model
 from ..model.dynamic_programming import forward_values
 from ..model.simulation import Laws, Noise, play_kernel
+from ..spot.limits import has_room
 from ..spot.visits import Statistics
-from ..spot.window import Window, has_room
+from .metering import Metering, count_episode
 from .metrics import Record, Tracker, track, write_row
 from .observers import look_after, look_before
 
@@ -59,11 +62,12 @@ class Playing(NamedTuple):
 
 
 class Watching(NamedTuple):
-    """What is watched: exact values, and whatever the observer looks at."""
+    """What is watched: exact values, what play itself proves, and whatever the observer looks at."""
 
     every: bool  # episode, or only the recorded ones
     tracker: Tracker
     record: Record
+    metering: Metering
     observer: Any  # a record of `observers`
 
 
@@ -73,7 +77,7 @@ class Learning(NamedTuple):
     rates: Any
     state: Any
     statistics: Statistics
-    window: Window
+    window: Any  # of `spot.limits`
 
 
 @no_refcount
@@ -82,7 +86,8 @@ def play_chunk(
 ) -> int:
     """Episodes `first` up to `last` of the chunk; returns the one that has to wait for the learner's Python part.
 
-    That is where there is no room for one more episode, or where `settle` is due.
+    That is where there is no room for one more episode, where `settle` is due, or where an episode has other totals
+    than were declared; it is not learned from.
     """
     truth, played = playing.truth, playing.played
     rates, state = learning.rates, learning.state
@@ -99,10 +104,14 @@ def play_chunk(
         row = watching.record.written[0]
         stale = not watch(playing, n, watching, state, policy, stale)
         see(truth, playing.noise, n, state.pi, played)
+        if watching.metering.checked and not totals_fit(watching.metering.declared, episode):
+            return n
+        recorded = watching.record.written[0] > row
+        count_episode(watching.metering, episode, row, recorded)
         answer = learning_step(rates, state, statistics, window, episode)
         look_after(
             watching.observer, truth, rates, state, statistics, window, played, watching.tracker,
-            row, watching.record.written[0] > row,
+            row, recorded,
         )  # fmt: skip
         if answer == DUE:
             return n + 1

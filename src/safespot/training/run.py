@@ -2,11 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..arrays import Float, Int, Policy
+from numpy.typing import NDArray
+
+from ..arrays import Episode, Float, Int, Policy
+from ..evidence.meter import Evidence
 from ..learners.learner import Learner
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """How a run began, so that one can go through it again: the same policies and episodes, bit for bit."""
+
+    first: int  # the number of its first episode
+    start: dict[str, NDArray] | None  # the learner's arrays before it; None: the learner was new
+    player: Callable[
+        [], Callable[[Learner], Episode]
+    ]  # from the first episode on, each played by a learner
+
+
+def origin_of(learner: Learner, player: Callable[[], Callable[[Learner], Episode]]) -> Origin:
+    """Of a run that begins now."""
+    start = None
+    if learner.episode > 1:
+        start = {name: array.copy() for name, array in learner.arrays().items()}
+    return Origin(learner.episode, start, player)
 
 
 @dataclass(frozen=True, eq=False)
@@ -15,7 +38,8 @@ class Run:
 
     Regret and violation are cumulative up to and including the episode. `track` says whether every episode was
     evaluated ("every") or only the recorded ones, with the trapezoidal rule between them ("grid"). `audit` has the
-    columns of `safespot.training.lemma_audit` where it was "audit".
+    columns of `safespot.training.lemma_audit` where it was "audit". `evidence` is what the episodes alone prove of the
+    violation: bounds that a `SafetyMeter` gives without the truth.
 
     Examples:
         >>> import safespot as ss
@@ -39,13 +63,32 @@ class Run:
     strong_regret: Any  # likewise
     violations: Float  # [., m]
     strong_violations: Float  # [., m]
+    evidence: Evidence  # one row per recorded episode, counted from the run's first
     policy: Policy  # [H, S, A]: for the coming episode
     learner: Learner
     optimum: float  # for the thresholds of the last episode
     seed: int
     track: str
     seconds: float
+    origin: Origin
+    played: int  # how many episodes
     audit: dict[str, Float] = field(default_factory=dict)  # column -> [.], inside units
+
+    @property
+    def first(self) -> int:
+        """The number of its first episode."""
+        return self.origin.first
+
+    def replay(self) -> Iterator[tuple[Policy, Episode]]:
+        """Every episode once more, with the policy that played it; the policy's array changes with the next one."""
+        learner = self.learner.anew()
+        if self.origin.start is not None:
+            learner.restore(self.origin.start)
+        play = self.origin.player()
+        for _ in range(self.played):
+            episode = play(learner)
+            yield learner.state.pi, episode
+            learner.observe(episode)
 
     @property
     def violation(self) -> Float:

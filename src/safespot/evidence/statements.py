@@ -1,0 +1,128 @@
+"""What a certificate states of episodes, as numbers in [0,1] whose means are bounded from below.
+
+An episode's sums give two numbers for each statement, one for either side:
+
+    0, 1               the reward, and 1 less it
+    2+2i, 3+2i         the difference D of constraint i (`differences`): of what verdicts are made
+    2+2m+2i, …         its value
+    2+4m+2i, …         its threshold, where that is not known
+
+A verdict is wrong on one side only, so each side of a difference may have the share delta / m: the verdicts of one
+certificate are right with probability 1 - delta, both ends of the differences with 1 - 2 delta. The other bounds are
+there to be read; all of them hold at once with probability 1 - delta, of their own.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..arrays import Float, InsideEpisode, frozen
+from ..kernels.jit import no_refcount
+from .differences import Declared, check_sums
+from .interface import Interface
+from .sequences import FixedMeans, Targets, observe_fixed, read_fixed
+
+
+class Bounds(NamedTuple):
+    """What is stated, in the user's units."""
+
+    difference: tuple[Float, Float]  # (lower [m], upper [m]) of the room that a limit is kept with
+    value: tuple[Float, Float]
+    threshold: tuple[Float, Float]
+    reward: tuple[float, float]
+
+
+def episode_sums(episode: InsideEpisode) -> Float:
+    """``[1+3m]``: the sums over an episode of rewards, constraints, and thresholds twice.
+
+    A step without a threshold sample (D7) counts as 0 in the first of these, and as 1 in the second.
+    """
+    thresholds = [np.nan_to_num(episode.thresholds, nan=worst).sum(axis=0) for worst in (0.0, 1.0)]
+    return np.hstack([episode.rewards.sum(), episode.constraints.sum(axis=0), *thresholds])
+
+
+def statements(declared: Declared, H: int, sums: Float) -> Float:
+    """``[n, 2+6m]`` in [0,1] (``2+4m`` where thresholds are known), of sums ``[n, 1+3m]`` as above.
+
+    Raises where a total lies outside of what was declared.
+    """
+    m = len(declared.least)
+    reward, value, under, over = np.split(sums, [1, 1 + m, 1 + 2 * m], axis=1)
+    if len(declared.alpha):
+        under = over = np.broadcast_to(declared.alpha, value.shape)
+    check_sums(declared, H, value, under, over)
+    low, high = declared.limits
+    under, over = np.maximum(under, low), np.minimum(over, high)
+    parts = [
+        _sides(reward / H, reward / H),
+        _sides(
+            (value - over - declared.least) / declared.width,
+            (value - under - declared.least) / declared.width,
+        ),
+        _sides(*[(value - declared.values[0]) / np.subtract(*declared.values[::-1])] * 2),
+    ]
+    if not len(declared.alpha):
+        parts.append(_sides((under - low) / (high - low), (over - low) / (high - low)))
+    rows: Float = np.hstack(parts)
+    return rows.clip(0.0, 1.0)
+
+
+def _sides(least: Float, most: Float) -> Float:
+    """``[n, 2k]``: the least that each of k numbers can be, and 1 less the largest, side by side."""
+    both: Float = np.stack([least, 1.0 - most], axis=2).reshape(len(least), -1)
+    return both
+
+
+def levels(declared: Declared, delta: float) -> Float:
+    """``[2+6m]`` or ``[2+4m]``: ln(1/share) of each."""
+    m, known = len(declared.least), len(declared.alpha) > 0
+    rows = 2 + (4 if known else 6) * m
+    shares = np.full(rows, delta / (rows - 2 * m))
+    shares[2 : 2 + 2 * m] = delta / m
+    return frozen(-np.log(shares))
+
+
+def as_bounds(declared: Declared, interface: Interface, low: Float) -> Bounds:
+    """What lower bounds ``[2+6m]`` of the means say; no lower end is above its upper one."""
+    H, m, units = interface.H, interface.m, interface.units
+    ends = low.reshape(-1, 2)
+    ends = np.stack([ends[:, 0], np.maximum(ends[:, 0], 1.0 - ends[:, 1])])
+    reward, difference, value, threshold = np.split(ends, [1, 1 + m, 1 + 2 * m], axis=1)
+    scale = np.abs(units.constraints.scale)
+    lower, upper = scale * (declared.least + declared.width * difference)
+    least, most = declared.values
+    inside = declared.limits
+    if threshold.size:
+        inside = inside[0] + (inside[1] - inside[0]) * threshold
+    first, last = (float(units.reward.total_outside(H * end[0], H)) for end in reward)
+    return Bounds(
+        difference=(lower, upper),
+        value=units.bounds(least + (most - least) * value[0], least + (most - least) * value[1], H),
+        threshold=units.bounds(inside[0], inside[1], H),
+        reward=(first, last),
+    )
+
+
+@no_refcount
+def watch(
+    targets: Targets, state: FixedMeans, rows: Float, levels: Float, kept: Float, early: bool
+) -> int:
+    """Count the statements ``[n, .]`` of one policy's episodes; returns how many.
+
+    `early`: only until every constraint is decided. `kept` ``[m]`` is what a difference of 0 is in [0,1].
+    """
+    for n in range(rows.shape[0]):
+        for r in range(rows.shape[1]):
+            observe_fixed(targets, state, r, rows[n, r])
+        if early:
+            decided = True
+            for i in range(kept.shape[0]):
+                r = 2 + 2 * i
+                read_fixed(targets, state, r, levels[r])
+                read_fixed(targets, state, r + 1, levels[r + 1])
+                decided &= state.lower[r] >= kept[i] or state.lower[r + 1] > 1.0 - kept[i]
+            if decided:
+                return n + 1
+    return int(rows.shape[0])

@@ -1,0 +1,51 @@
+"""The safety meter inside the compiled loop: every episode is counted, and bounds are read on the recorded grid."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..arrays import Float, InsideEpisode, Int
+from ..evidence.differences import Declared
+from ..evidence.meter import Evidence, SafetyMeter, as_evidence, meter_levels, meter_step
+from ..evidence.sequences import ChangingMeans, sums_of_means
+from ..kernels.jit import inlined
+
+
+class Metering(NamedTuple):
+    """A meter, and what it showed at every episode of the grid."""
+
+    checked: bool  # whether totals were declared, so that an episode may lie outside
+    declared: Declared
+    state: ChangingMeans
+    levels: Float  # [2+2m]: ln(1/share)
+    x: Float  # [2+2m]: a buffer
+    rows: Float  # [grid, 2+2m]: bounds of sums
+
+
+def make_metering(meter: SafetyMeter, grid: int, *, checked: bool) -> Metering:
+    """A meter with room for so many recorded episodes."""
+    rows = 2 + 2 * meter.interface.m
+    return Metering(
+        checked=checked,
+        declared=meter.declared,
+        state=meter.state,
+        levels=meter_levels(meter.interface.m, meter.delta),
+        x=np.zeros(rows),
+        rows=np.zeros((grid, rows)),
+    )
+
+
+@inlined
+def count_episode(metering: Metering, episode: InsideEpisode, row: int, recorded: bool) -> None:
+    """Count an episode; `recorded`: read the bounds into the row of this number."""
+    meter_step(metering.declared, metering.state, episode, metering.x)
+    if recorded:
+        sums_of_means(metering.state, metering.levels, metering.rows[row])
+
+
+def shown(metering: Metering, meter: SafetyMeter, episodes: Int) -> Evidence:
+    """What the meter showed when it had counted `episodes` ``[.]``."""
+    rows = metering.rows[: len(episodes)]
+    return as_evidence(metering.declared, meter.interface, meter.delta, episodes, rows)

@@ -1,0 +1,226 @@
+"""Certificates from play: one policy, a mixture, or a practice; from runs, logs and durable learners."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import safespot as ss
+from safespot.data.logs import columns
+from safespot.judging import played as judged
+from tests.evidence import reference as ref
+
+SAFE, RISKY = np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]])
+
+
+def toy(
+    value: float = 0.8, limit: float = 1.0, rewards: tuple[float, float] = (0.2, 0.9)
+) -> ss.Problem:
+    """One state, two steps; action 0 is safe with probability `value`, action 1 never."""
+    cmdp = ss.CMDP(np.ones((1, 2, 1)), [rewards], [[[value, 0.0]]], [limit], horizon=2)
+    return ss.Problem(cmdp)
+
+
+def fixed(problem: ss.Problem, policy: Any = SAFE) -> ss.Fixed:
+    return ss.Fixed(**problem.interface, episodes=None, policy=policy)
+
+
+def moving(problem: ss.Problem, episodes: int = 3_000) -> ss.Spot:
+    """It comes to take the action that it should."""
+    return ss.Spot(
+        **problem.interface, episodes=episodes, rho=3.0, bonus_scale=0.001, policy_step=0.05, dual_step=0.05,
+        thresholds=[1.0],
+    )  # fmt: skip
+
+
+def episodes_of(problem: ss.Problem, policy: Any, n: int, seed: int = 0) -> list[ss.Episode]:
+    streams = ss.streams(seed)
+    return [ss.play(problem, policy, streams, t + 1) for t in range(n)]
+
+
+def test_one_policy_is_named_and_proven() -> None:
+    problem = toy(0.8, 1.2)
+    found = ss.certify_played(ss.learn(problem, fixed(problem), 800))
+    assert found.certificate.verdict == ("safe",)
+    assert found.since == 1
+    assert found.mixture is None
+    np.testing.assert_array_equal(found.policy, np.repeat(SAFE[None], 2, axis=0))
+    assert found.policy is not None
+    assert found.certificate.covers(found.policy)
+    assert found.certificate.subject == "policy"
+    assert "of the one policy that played them" in str(found)
+    low, high = found.certificate.difference_bounds
+    assert low[0] <= 0.4 <= high[0]
+
+
+def test_bounds_are_those_of_the_slow_reading() -> None:
+    """From the first episode on with half of delta; from the others with what they share."""
+    problem = toy(0.8, 1.2)
+    learner = fixed(problem)
+    run = ss.learn(problem, learner, 100)
+    low = ss.certify_played(run, delta=0.1).certificate.difference_bounds[0][0]
+    x = [(e.constraints.sum() - e.thresholds.sum() + 2.0) / 4.0 for _, e in run.replay()]
+    starts = {0: 0.05, **dict.fromkeys((32, 48, 64, 96), 0.05 / 64)}
+    expected = [
+        4.0 * ref.changing_sum(np.array(x[s:]), share) / (100 - s) - 2.0
+        for s, share in starts.items()
+    ]
+    assert max(expected) < 0.0 or expected[0] >= 0.0
+    assert low == pytest.approx(expected[0] if expected[0] >= 0.0 else max(expected), abs=1e-9)
+
+
+def test_a_learner_that_moves_proves_a_mixture_of_its_late_policies() -> None:
+    problem = toy(0.9, 1.0, rewards=(0.9, 0.2))
+    run = ss.learn(problem, moving(problem))
+    found = ss.certify_played(run)
+    assert found.policy is None
+    assert found.certificate.subject == "mixture"
+    assert found.certificate.verdict == ("safe",)
+    mixture = found.mixture
+    assert mixture is not None
+    assert mixture.episodes[0] == found.since
+    assert mixture.episodes[-1] == 3_000
+    assert len(mixture.episodes) == found.certificate.episodes
+    assert "never" not in str(found)
+    assert "draw one of these episodes at random" in str(found)
+    # What it draws was played, and is not their average.
+    stored = {p.tobytes(): t for t, (p, _) in enumerate(run.replay(), 1)}
+    rng = np.random.default_rng(0)
+    drawn = [mixture.sample(rng) for _ in range(150)]
+    assert all(stored[p.tobytes()] >= found.since for p in drawn)
+    numbers = np.array([stored[p.tobytes()] for p in drawn])
+    assert len(set(numbers.tolist())) > 100
+    assert abs(numbers.mean() - mixture.episodes.mean()) < 4 * mixture.episodes.std() / np.sqrt(150)
+    again = np.random.default_rng(0)
+    fresh = ss.certify_played(run).mixture
+    assert fresh is not None
+    for p in drawn[:3]:
+        np.testing.assert_array_equal(p, fresh.sample(again))
+    # The truth of the mixture: the mean over its episodes.
+    truth = np.mean(
+        [
+            ss.evaluate(problem.cmdp, p).constraints[0] - 1.0
+            for k, (p, _) in enumerate(run.replay(), 1)
+            if k >= found.since
+        ]
+    )
+    low, high = found.certificate.difference_bounds
+    assert low[0] <= truth <= high[0]
+
+
+def test_a_start_that_is_later_serves_where_the_first_episodes_were_bad() -> None:
+    """A bad policy for 600 episodes, a good one for 500: together they prove nothing safe, the later ones do."""
+    problem = toy(0.9, 1.0)
+    interface, streams = problem.interface, ss.streams(0)
+    policies = [RISKY] * 600 + [SAFE] * 500
+    episodes = [ss.play(problem, policy, streams, t) for t, policy in enumerate(policies, 1)]
+    log = ss.read_log(columns(episodes), **interface)
+    found = ss.certify_played(log)
+    assert found.certificate.verdict == ("safe",)
+    assert found.since - 1 in judged.STARTS
+    assert found.since == 769  # 3 * 2^8 later; 513 would have too many bad ones
+    assert found.certificate.episodes == 1_100 - 768
+
+
+def test_a_log_is_about_the_practice_unless_the_policy_is_given() -> None:
+    problem = toy(0.8, 1.0)
+    log = ss.read_log(columns(episodes_of(problem, SAFE, 1_500)), **problem.interface)
+    found = ss.certify_played(log)
+    assert found.certificate.verdict == ("safe",)
+    assert found.certificate.subject == "practice"
+    assert found.policy is None
+    assert found.mixture is None
+    assert not found.certificate.covers(np.repeat(SAFE[None], 2, axis=0))
+    assert "of the practice that made them" in str(found)
+    assert "the practice goes on as it was" in str(found)
+    known = ss.certify_played(log, behaviour=SAFE)
+    assert known.certificate.subject == "policy"
+    assert known.policy is not None
+    assert known.certificate.covers(known.policy)
+    with pytest.raises(ss.InvalidOption, match="never takes action 0 in state 0 at step 0"):
+        ss.certify_played(log, behaviour=[[0.0, 1.0]])
+    table = columns(episodes_of(problem, SAFE, 1_500))
+    table["reward"][5] = 9.0
+    doubtful = ss.certify_played(ss.read_log(table, **problem.interface)).certificate
+    assert doubtful.verdict == ("unknown",)
+    assert "1 episodes were left out" in str(doubtful)
+    sharper = ss.certify_played(log, thresholds=[1.0], constraint_totals=(0, 2)).certificate
+    assert np.subtract(*sharper.difference_bounds) > np.subtract(
+        *found.certificate.difference_bounds
+    )
+
+
+def test_a_durable_learner_remembers_what_it_played(tmp_path: Path) -> None:
+    problem = toy(0.9, 1.0)
+    with ss.open(tmp_path / "kept", moving(problem, 1_500)) as learner:
+        streams = ss.streams(3)
+        for t in range(1_100):
+            learner.observe(ss.play(problem, learner.policy, streams, t + 1))
+    with ss.open(tmp_path / "kept") as learner:
+        for t in range(1_100, 1_500):
+            other = t % 10 == 0
+            policy = SAFE if other else learner.policy
+            learner.observe(
+                ss.play(problem, policy, streams, t + 1), played=policy if other else None
+            )
+        found = ss.certify_played(learner)
+        assert found.mixture is not None
+        assert not any(
+            number % 10 == 1 and number > 1_100 for number in found.mixture.episodes.tolist()
+        )
+        assert found.mixture.sample(np.random.default_rng(1)).shape == (2, 1, 2)
+        plain = ss.learn(problem, moving(problem, 1_500), 1_100, seed=3)
+        for (p, e), (q, f) in zip(plain.replay(), learner.replay(), strict=False):
+            np.testing.assert_array_equal(p, q)
+            assert e == f
+
+
+def test_certificates_from_play_survive_a_file(tmp_path: Path) -> None:
+    problem = toy(0.9, 1.0)
+    made = ss.certify_played(ss.learn(problem, moving(problem), 500)).certificate
+    made.save(tmp_path / "certificate")
+    again = ss.Certificate.load(tmp_path / "certificate")
+    assert str(again) == str(made)
+    assert again.subject == "mixture"
+
+
+def misses(runs: int, episodes: int, delta: float) -> int:
+    """In how many runs a certificate, taken at several moments, says something wrong of its mixture."""
+    problem, wrong = toy(0.5, 1.0), 0  # exactly at the limit, if only the safe action is taken
+    for seed in range(runs):
+        learner = moving(problem, episodes)
+        run = ss.learn(problem, learner, episodes, seed=seed)
+        truths = np.array(
+            [ss.evaluate(problem.cmdp, p).constraints[0] - 1.0 for p, _ in run.replay()]
+        )
+        found = ss.certify_played(run, delta=delta)
+        truth = truths[found.since - 1 :].mean()
+        low, high = found.certificate.difference_bounds
+        wrong += not low[0] <= truth <= high[0]
+    return wrong
+
+
+def test_few_certificates_from_play_are_wrong() -> None:
+    assert misses(20, 150, 0.3) <= 6
+
+
+def test_wrong_calls_say_what_to_do() -> None:
+    problem = toy()
+    run = ss.learn(problem, fixed(problem), 10)
+    with pytest.raises(
+        ss.InvalidOption, match="takes a Run, a Log or a durable learner, got Problem"
+    ):
+        ss.certify_played(problem)  # type: ignore[arg-type]
+    with pytest.raises(ss.InvalidOption, match="are for logs"):
+        ss.certify_played(run, behaviour=SAFE)
+    with pytest.raises(ss.InvalidOption, match="are for logs"):
+        ss.certify_played(run, thresholds=[1.0])
+    with pytest.raises(ss.InvalidOption, match="delta"):
+        ss.certify_played(run, delta=1.0)
+    found = ss.certify_played(ss.learn(problem, moving(problem), 20))
+    assert found.mixture is not None
+    with pytest.raises(ss.InvalidOption, match="rng"):
+        found.mixture.sample(0)  # type: ignore[arg-type]
