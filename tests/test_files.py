@@ -80,7 +80,7 @@ def test_a_failed_write_leaves_what_was_there(
         if step == "open":
             patch.setattr(files, "open", fail, raising=False)
         elif step == "write":
-            patch.setattr(files, "open", lambda *a, **k: Full(open(*a, **k)), raising=False)
+            patch.setattr(files, "open", lambda *a, **k: Full(open(*a, **k)), raising=False)  # noqa: SIM115
         elif step == "fsync":
             patch.setattr(os, "fsync", fail)
         else:

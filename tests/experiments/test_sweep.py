@@ -349,7 +349,9 @@ def test_a_full_disk_leaves_everything_readable_and_says_so(
     whole = sweep_inline(tmp_path / "whole", runs)
     with monkeypatch.context() as patch:
         patch.setattr(files, "disk", Full(room))
-        with pytest.raises(ss.DiskError, match=r"No space left on device\..*is whole\. Make room"):
+        with pytest.raises(
+            ss.DiskError, match=r"No space left on device\..*are intact\. Free some space"
+        ):
             sweep_inline(store.path, runs)
     kept = contents(store.path)
     assert len(kept) < len(runs)
