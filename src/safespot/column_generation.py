@@ -4,8 +4,9 @@
 
 over a set of plans that is far too large to list, given a way to find the plan that maximizes any
 weighted sum of its values (for a CMDP, backward induction on r + lambda·g). A small master linear
-program mixes the plans found so far; its duals lambda are the weights of the next pricing. Every pricing
-also gives an upper bound, ``max_j v_j0 + lambda·(v_j - b)``, so the answer carries a certified gap.
+program mixes the plans found so far, exactly (`simplex`); its duals lambda are the weights of the next
+pricing. Every pricing also gives an upper bound, ``max_j v_j0 + lambda·(v_j - b)``, so the answer carries
+a certified gap.
 
 Nothing here knows what a plan is, or where its values come from.
 """
@@ -14,15 +15,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from .arrays import Float
 from .errors import SolverError
+from .simplex import Simplex
 
 Plan = TypeVar("Plan")
-TOLERANCE = 1e-10  # of HiGHS; with its defaults the master stalls at a gap of 3e-8
+TOLERANCE = 1e-10  # how far from the best a value may be, and from its threshold
+NARROW = 1e-6  # with less room than this, rounding in the values of plans counts
+ROUNDING = 1e-12  # and it is less than this
 ITERATIONS = 10_000
 
 
@@ -60,13 +64,14 @@ def best_mixture(
         zeros = np.zeros(len(thresholds))
         value = float(free.values[0])
         return Mixture(np.ones(1), (free.plan,), free.values, zeros, value, (free, *columns))
-    margin = largest_margin(price, thresholds, (free, *columns), enough=0.0)
-    reach = float((margin.values[1:] - thresholds).min())
-    if margin.bound < -_slack(thresholds):
+    size = _size(thresholds, free.values)
+    widest = largest_margin(price, thresholds, (free, *columns), enough=NARROW * size)
+    if widest.bound < -TOLERANCE * size:
         return None
-    # At the very edge of feasibility rounding must not make the master infeasible.
-    room = max(0.0, -reach)
-    return _generate(price, thresholds - room, margin.columns, objective=1.0, enough=np.inf)
+    reach = float((widest.values[1:] - thresholds).min())
+    # Where there is hardly any room, plans whose values differ by rounding alone must not lie on both sides of it.
+    room = ROUNDING * size - min(reach, 0.0) if reach < NARROW * size else 0.0
+    return _generate(price, thresholds - room, widest.columns, margin=False, enough=np.inf)
 
 
 def largest_margin(
@@ -78,12 +83,12 @@ def largest_margin(
 ) -> Mixture[Plan]:
     """The mixture that maximizes ``min_i (v_i - b_i)``; `bound` bounds that margin from above.
 
-    The search ends early once a margin above `enough` is found, or is known to be out of reach.
+    The search ends early once that margin is known to be at least `enough`, or at most its negative.
     """
     m = len(thresholds)
     if not columns:
         columns = (price(np.r_[0.0, np.full(m, 1.0 / m)]),)
-    return _generate(price, thresholds, columns, objective=0.0, enough=enough)
+    return _generate(price, thresholds, columns, margin=True, enough=enough)
 
 
 def _generate(
@@ -91,85 +96,43 @@ def _generate(
     thresholds: Float,
     columns: tuple[Column[Plan], ...],
     *,
-    objective: float,
+    margin: bool,
     enough: float,
 ) -> Mixture[Plan]:
-    """Both searches: `objective` 1 maximizes ``v_0`` within the thresholds, 0 the common margin."""
-    master = _Master(len(thresholds), margin=objective == 0.0)
-    for column in columns:
-        master.add(column.values[0], column.values[1:] - thresholds)
+    """Both searches: the largest common `margin`, or the largest ``v_0`` within the thresholds."""
+    objective = 0.0 if margin else 1.0
+    near = (ROUNDING if margin else TOLERANCE) * _size(thresholds, columns[0].values)
     found, seen = list(columns), {column.values.tobytes() for column in columns}
+    master = Simplex([_entries(column, thresholds) for column in found], margin=margin)
     bound, multipliers = np.inf, np.zeros(len(thresholds))
     for _ in range(ITERATIONS):
         value, x, duals = master.solve()
-        column = price(np.r_[objective, duals])
-        reached = objective * column.values[0] + duals @ (column.values[1:] - thresholds)
+        weights = np.array([objective, *duals])
+        column = price(weights)
+        reached = float(weights @ column.values - weights[1:] @ thresholds)
         if reached < bound:
-            bound, multipliers = float(reached), duals
+            bound, multipliers = reached, weights[1:]
         known = column.values.tobytes() in seen
-        close = bound - value <= _slack(column.values)
-        # Rounding alone may not say that a margin is out of reach.
-        if known or close or value >= enough or bound < -enough - _slack(thresholds):
+        if known or bound - value <= near or value >= enough or bound <= -enough:
             break
-        master.add(column.values[0], column.values[1:] - thresholds)
+        master.add(*_entries(column, thresholds))
         found.append(column)
         seen.add(column.values.tobytes())
     else:
         raise SolverError(f"column generation did not converge within {ITERATIONS} columns.")
-    active = np.flatnonzero(x > 0.0)
-    weights = x[active] / x[active].sum()
+    active = [j for j, share in enumerate(x) if share > 0.0]
+    shares = np.array([x[j] for j in active])
+    shares /= shares.sum()
+    values = shares @ np.array([found[j].values for j in active])
     plans = tuple(found[j].plan for j in active)
-    values = weights @ np.array([found[j].values for j in active])
-    return Mixture(weights, plans, values, multipliers, bound, tuple(found))
+    return Mixture(shares, plans, values, multipliers, bound, tuple(found))
 
 
-def _slack(values: Float) -> float:
-    """How close to zero counts as zero, for values of this size."""
-    return TOLERANCE * max(1.0, float(np.abs(values).max()))
+def _entries(column: Column[Plan], thresholds: Float) -> tuple[float, list[float]]:
+    """A column of the master program: its objective, and ``v - b``."""
+    return float(column.values[0]), (column.values[1:] - thresholds).tolist()
 
 
-class _Master:
-    """The small linear program over the columns found so far, warm from one solve to the next."""
-
-    def __init__(self, m: int, *, margin: bool) -> None:
-        import highspy
-
-        self.m, self.margin = m, margin
-        self.highs = highspy.Highs()
-        for option, value in (
-            ("output_flag", False),
-            ("threads", 1),
-            ("presolve", "off"),  # it would throw the basis away
-            ("primal_feasibility_tolerance", TOLERANCE),
-            ("dual_feasibility_tolerance", TOLERANCE),
-        ):
-            self.highs.setOptionValue(option, value)
-        infinity = highspy.kHighsInf
-        none = np.empty(0, np.int32), np.empty(0)
-        for _ in range(m):
-            self.highs.addRow(0.0, infinity, 0, *none)  # sum_j x_j (v_ji - b_i) [- margin] >= 0
-        self.highs.addRow(1.0, 1.0, 0, *none)  # sum_j x_j = 1
-        self.rows = np.arange(m + 1, dtype=np.int32)
-        if margin:
-            self.highs.addCol(-1.0, -infinity, infinity, m, self.rows[:m], np.full(m, -1.0))
-
-    def add(self, objective: float, excess: Float) -> None:
-        """One more column, with ``v - b`` for its constraints."""
-        cost = 0.0 if self.margin else -objective
-        self.highs.addCol(cost, 0.0, np.inf, self.m + 1, self.rows, np.r_[excess, 1.0])
-
-    def solve(self) -> tuple[float, Float, Float]:
-        """The best value, the weights of the columns and the duals of the constraints."""
-        self.highs.run()
-        status = self.highs.getModelStatus()
-        if self.highs.modelStatusToString(status) != "Optimal":
-            raise SolverError(
-                f"HiGHS ended with '{self.highs.modelStatusToString(status)}' on a master program "
-                f"of {self.highs.getNumCol()} columns."
-            )
-        solution: Any = self.highs.getSolution()
-        x = np.array(solution.col_value).clip(0.0)[int(self.margin) :]
-        duals = np.array(solution.row_dual)[: self.m].clip(0.0)
-        if self.margin:  # the free margin makes them sum to one, but for rounding
-            duals = duals / duals.sum()
-        return -float(self.highs.getInfo().objective_function_value), x, duals
+def _size(*values: Float) -> float:
+    """How large values are, at least 1: tolerances are shares of it."""
+    return max(1.0, *(float(np.abs(some).max()) for some in values))
