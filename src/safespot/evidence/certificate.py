@@ -34,9 +34,11 @@ class Certificate:
     assumptions: tuple[str, ...]  # sentences
     policy_digest: str
     data_digest: str  # of what was seen
+    difference_bounds: tuple[Float, Float] | None = None  # of V_g - alpha, > 0: kept, where it was seen itself
 
     def __post_init__(self) -> None:
-        for array in (*self.value_bounds, *self.threshold_bounds, self.more):
+        seen = () if self.difference_bounds is None else self.difference_bounds
+        for array in (*self.value_bounds, *self.threshold_bounds, *seen, self.more):
             frozen(array)
 
     @property
@@ -49,6 +51,8 @@ class Certificate:
         """``[m]``: "safe", "unsafe" or "unknown"."""
         (low, high), (least, most) = self.value_bounds, self.threshold_bounds
         unsafe = np.where(self._costs, low > most, high < least)
+        if self.difference_bounds is not None:
+            unsafe = self.difference_bounds[1] < 0.0
         return tuple(
             "safe" if good else "unsafe" if bad else "unknown"
             for good, bad in zip(self.safe, unsafe, strict=True)
@@ -58,6 +62,8 @@ class Certificate:
     def shortfall(self) -> Float:
         """``[m]``: by how much the bounds fail to say "safe", in the constraint's units; at most 0: by nothing."""
         (low, high), (least, most) = self.value_bounds, self.threshold_bounds
+        if self.difference_bounds is not None:
+            return frozen(-self.difference_bounds[0])
         return frozen(np.where(self._costs, high - least, most - low))
 
     @property
@@ -77,6 +83,10 @@ class Certificate:
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         for name in ("value_bounds", "threshold_bounds"):
             plain[name] = [end.tolist() for end in plain[name]]
+        if self.difference_bounds is None:
+            del plain["difference_bounds"]
+        else:
+            plain["difference_bounds"] = [end.tolist() for end in self.difference_bounds]
         return {
             **plain,
             "reward_bounds": list(self.reward_bounds),
@@ -102,6 +112,9 @@ class Certificate:
                 assumptions=tuple(plain["assumptions"]),
                 policy_digest=str(plain["policy_digest"]),
                 data_digest=str(plain["data_digest"]),
+                difference_bounds=_pair(plain["difference_bounds"])
+                if "difference_bounds" in plain
+                else None,
             )
             if list(made.verdict) != plain["verdict"]:
                 raise ValueError(f"its bounds say {made.verdict}, its verdict {plain['verdict']}")

@@ -82,6 +82,9 @@ class BlackBox:
         reward_range: (low, high) of one reward.
         constraint_ranges: (low, high) of one step of each constraint; one pair serves all.
         clip: cut off what lies outside its range.
+        stationary: whether transitions, rewards and constraints are the same at every step, as those of Gymnasium's
+            environments are: their dynamics do not see the clock. Learners that plan then share their counts between
+            the steps. No guarantee rests on it.
 
     A `ProblemEnv` declares all of this itself. The constructor plays one step, to see how many signals there are.
 
@@ -104,6 +107,7 @@ class BlackBox:
         reward_range: Sequence[float] = (0, 1),
         constraint_ranges: Sequence[float] | Sequence[Sequence[float]] | None = None,
         clip: bool = False,
+        stationary: bool = True,
     ) -> None:
         actions = getattr(env, "action_space", None)
         if actions is None:
@@ -142,6 +146,7 @@ class BlackBox:
                 "action_mask": mask_with_endings(action_mask, seen.states, A, len(absorbing)),
                 "senses": terms.senses,
                 "ranges": terms.ranges,
+                "stationary": stationary,
             }
         ranges = self.interface["ranges"]
         bounds = np.array([ranges["reward"], *ranges["constraints"] * 2])

@@ -21,9 +21,11 @@ from .opt_primal_dual import OptPrimalDual
 from .options import SpotOptions
 from .regularized import RegularizedPrimalDual
 from .spot import Spot
+from .spot_epochs import EpochsOptions, SpotEpochs
 
 __all__ = [
     "DOPE",
+    "EpochsOptions",
     "Fixed",
     "Learner",
     "OptCMDP",
@@ -34,6 +36,7 @@ __all__ = [
     "OptPrimalDual",
     "RegularizedPrimalDual",
     "Spot",
+    "SpotEpochs",
     "SpotOptions",
     "Uniform",
     "load",
@@ -46,7 +49,7 @@ _LEARNERS: dict[str, type[Learner]] = {
     learner.name: learner
     for learner in (
         DOPE, Fixed, OptCMDP, OptCMDPBonus, OptDual, OptPessLP, OptPessPrimalDual, OptPrimalDual,
-        RegularizedPrimalDual, Spot, Uniform,
+        RegularizedPrimalDual, Spot, SpotEpochs, Uniform,
     )
 }  # fmt: skip
 

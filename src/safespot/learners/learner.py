@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -44,7 +44,7 @@ from ..spot.window import (
 )
 from ..units import spread_thresholds
 from .compiled_step import observe_episode
-from .options import LARGEST, DualOptions, Options
+from .options import LARGEST, AnyOptions, DualOptions, Options
 
 FIRST_EPOCH = 1024  # episodes of the first epoch when T is unknown
 L = TypeVar("L", bound="Learner")
@@ -58,9 +58,9 @@ class Learner(ABC):
     """
 
     name: ClassVar[str]  # what `learners.make` calls it
-    options_type: ClassVar[type[Options]]
+    options_type: ClassVar[type[AnyOptions]]
     interface: Interface
-    options: Options
+    options: AnyOptions
     rho: float = math.inf
     statistics: Statistics
     window: Window
@@ -78,16 +78,15 @@ class Learner(ABC):
         action_mask: ArrayLike | None = None,
         senses: str | Sequence[str] = ">=",
         ranges: Mapping[str, Any] | None = None,
+        stationary: bool = False,
         **options: Any,
     ) -> None:
         self.interface = f = make_interface(
-            states, actions, horizon, constraints, start, action_mask, senses, ranges
+            states, actions, horizon, constraints, start, action_mask, senses, ranges, stationary
         )
-        self.options = o = self.options_type(**options)
+        self.options = self.options_type(**options)
         self.statistics = empty_statistics(f.H, f.S, f.A, f.m)
-        known = o.thresholds is not None
-        pairs = 1 if known or o.estimator == "pooled" else f.S * f.A
-        self.window = empty_window(f.H, pairs, f.m, 1.0 if known else o.window)
+        self.window = self._empty_window()
 
     # What a user reads
 
@@ -174,6 +173,13 @@ class Learner(ABC):
         chosen: Float = xi * lower + (1.0 - xi) * upper
         return chosen
 
+    def _empty_window(self) -> Window:
+        """Where the thresholds' samples are kept, before the first."""
+        f, o = self.interface, cast("Options", self.options)
+        known = o.thresholds is not None
+        pairs = 1 if known or o.estimator == "pooled" else f.S * f.A
+        return empty_window(f.H, pairs, f.m, 1.0 if known else o.window)
+
     def _known_limits(self) -> Float | None:
         """``[m]``: the thresholds that were given, inside; None: they are learned."""
         if self.options.thresholds is None:
@@ -201,7 +207,7 @@ class Learner(ABC):
 
     def _radii(self, now: Epoch, *, bernstein: bool = False) -> Radii:
         """The radii of an epoch; anytime, its share of delta is ``delta / (k (k+1))``."""
-        f, o = self.interface, self.options
+        f, o = self.interface, cast("Options", self.options)
         k = now.number
         return make_radii(
             f.S, f.A, f.H, f.m, now.last, o.delta if o.episodes is not None else o.delta / (k * (k + 1)),

@@ -18,7 +18,7 @@ REPLAN = {"never": 0, "always": 1, "doubling": 2}  # by which factor a count gro
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class AnyOptions:
     """What every learner takes: how long, where the limits come from, and how sure to be.
 
     Args:
@@ -27,10 +27,6 @@ class Options:
         stance: "pessimistic", "optimistic", or xi in [0,1] between them.
         window: gamma in (0,1]: the share of the finished episodes that the threshold estimate looks at.
         delta: the confidence is 1 - delta.
-        bonus_scale: c, of every radius but the thresholds'; 1 is what the theorems need, practice takes less.
-        estimator: "representative" (the paper: the most visited pair of a step) or "pooled" (all of them).
-        threshold_scale: k; 1 is what the theorems need.
-        clip_thresholds: whether threshold bounds are clipped to [0,1] per step (D2).
 
     """
 
@@ -39,10 +35,6 @@ class Options:
     stance: str | float = "pessimistic"
     window: float = 1.0
     delta: float = 0.05
-    bonus_scale: float = 1.0
-    estimator: str = "representative"
-    threshold_scale: float = 1.0
-    clip_thresholds: bool = True
 
     def __post_init__(self) -> None:
         if self.episodes is not None:
@@ -55,28 +47,51 @@ class Options:
         self._set("window", _number("window", self.window, 0.0, 1.0, open_low=True))
         delta = _number("delta", self.delta, 0.0, 1.0, open_low=True, open_high=True)
         self._set("delta", delta)
-        _choice("estimator", self.estimator, ("representative", "pooled"))
-        for name in ("bonus_scale", "threshold_scale"):
-            self._set_step(name)
-        if not isinstance(self.clip_thresholds, bool):
-            raise InvalidOption(
-                f"clip_thresholds must be True or False, got {self.clip_thresholds!r}."
-            )
 
     def _set(self, name: str, value: Any) -> None:
         """Keep a number as Python's own, so that it can be written to a file."""
         object.__setattr__(self, name, value)
+
+    def _set_flag(self, name: str) -> None:
+        """True or False."""
+        if not isinstance(getattr(self, name), bool):
+            raise InvalidOption(f"{name} must be True or False, got {getattr(self, name)!r}.")
+
+    @property
+    def xi(self) -> float:
+        """The weight of the optimistic bound."""
+        return STANCES[self.stance] if isinstance(self.stance, str) else float(self.stance)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(AnyOptions):
+    """What learners take whose bounds are the paper's: beside `AnyOptions`, their radii.
+
+    Args:
+        bonus_scale: c, of every radius but the thresholds'; 1 is what the theorems need, practice takes less.
+        estimator: "representative" (the paper: the most visited pair of a step) or "pooled" (all of them).
+        threshold_scale: k; 1 is what the theorems need.
+        clip_thresholds: whether threshold bounds are clipped to [0,1] per step (D2).
+
+    """
+
+    bonus_scale: float = 1.0
+    estimator: str = "representative"
+    threshold_scale: float = 1.0
+    clip_thresholds: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _choice("estimator", self.estimator, ("representative", "pooled"))
+        for name in ("bonus_scale", "threshold_scale"):
+            self._set_step(name)
+        self._set_flag("clip_thresholds")
 
     def _set_step(self, name: str) -> None:
         """A scale or a step, not negative, where one is given."""
         if getattr(self, name) is not None:
             value = _number(name, getattr(self, name), 0.0, LARGEST)
             self._set(name, value)
-
-    @property
-    def xi(self) -> float:
-        """The weight of the optimistic bound."""
-        return STANCES[self.stance] if isinstance(self.stance, str) else float(self.stance)
 
 
 @dataclass(frozen=True, kw_only=True)
