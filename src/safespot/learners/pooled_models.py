@@ -329,6 +329,49 @@ def add_counted_occupancy(
 # What is known of a policy in a model
 
 
+def with_bonus(model: Counted, known: Known, pi: Policy, lam: Float, scale: float) -> Counted:
+    """The model with `scale` standard errors of ``L = V_r + sum_i lambda_i V_gi`` of every pair added to its reward.
+
+    Values are those of the policy `pi`. All of the bonus is paid in reward, so that a plan which keeps its limits
+    keeps them in the model of the counts.
+    """
+    V, _ = evaluate_counted(model, pi)
+    weights = np.r_[1.0, lam]
+    L = (weights[:, None, None] * V).sum(axis=0)
+    means = model.pooled.sums / np.maximum(model.pooled.n, 1.0)
+    measured = (weights**2 * ~known.components)[:, None, None]
+    noise = (measured * means * (1.0 - means)).sum(axis=0)
+    steps = len(L) - 1
+    payoffs = np.repeat(model.payoffs, steps // model.payoffs.shape[1], axis=1)
+    payoffs[0] += scale * pair_errors(model.pooled, L, noise)
+    return model._replace(payoffs=payoffs)
+
+
+@kernel
+def pair_errors(pooled: Pooled, L: Float, noise: Float) -> Float:
+    """``[H, S*A]``: the standard error of ``c + p L_h+1`` of every pair, 0 before its first visit.
+
+    One more visit, as far from the mean as half the range of L, keeps pairs apart that were seen once or twice from
+    those whose successors are all alike.
+    """
+    H, (K, pairs) = L.shape[0] - 1, pooled.n.shape
+    errors = np.zeros((H, pairs))
+    for h in range(H):
+        k = h if K > 1 else 0
+        half = (L[h + 1].max() - L[h + 1].min()) / 2.0
+        for row in range(pairs):
+            n = pooled.n[k, row]
+            if n > 0.0:
+                mean, square = 0.0, 0.0
+                for j in range(pooled.first[k, row], pooled.first[k, row + 1]):
+                    value = L[h + 1, pooled.states[j]]
+                    mean += pooled.counts[j] * value
+                    square += pooled.counts[j] * value * value
+                apart = max(square - mean * mean / n, 0.0) + half * half
+                errors[h, row] = np.sqrt((apart / (n + 1.0) + noise[k, row]) / n)
+    return errors
+
+
 @kernel
 def evaluate_counted(model: Counted, pi: Policy) -> tuple[Float, Float]:
     """Values ``[1+m, H+1, S]`` of a policy in a model, and its occupancy ``[H, S*A]``."""

@@ -63,12 +63,14 @@ from .pooled_models import (
     pool,
     standard_errors,
     widest_plan,
+    with_bonus,
 )
 from .stationarity import contradictions
 
 FIRST_PHASE = 64  # episodes
 EXPLORING = 0.5  # the share of a phase that explores
 OPTIMISM = 0.05  # imaginary visits of exploring plans
+CURIOSITY = 0.5  # standard errors of a pair that are added to its reward in exploring plans
 PESSIMISM = 0.1  # imaginary visits of proposals
 PATIENCE = 100  # no new exploring plan before one part in so many of all episodes
 WORK = 5_000  # transitions that a plan may read per step of the episodes until the next one
@@ -276,7 +278,10 @@ class SpotEpochs(Learner):
     def _explore(self, state: PhaseState) -> PhaseState:
         """The optimistic plan of now."""
         f, clock, t = self.interface, state.clock, int(state.finished[0])
-        plan = best_plan(self._model(self._optimism()), self.limits)
+        model = with_bonus(
+            self._model(self._optimism()), self._known, state.pi, state.lam, CURIOSITY
+        )
+        plan = best_plan(model, self.limits)
         clock[phases.GROWN] = 0
         clock[phases.NEXT] = t + max(1, t // PATIENCE, plan.work // (WORK * f.H))
         return state._replace(pi=plan.policy, lam=plan.multipliers, planned=state.visits.copy())
