@@ -95,7 +95,7 @@ class PhaseState(NamedTuple):
     trial: FixedMeans  # [2 + 4m]: reward, 1 - reward; then for each constraint D, -D, g, -g in [0,1]
     exploring: ChangingMeans  # [m]: D of exploring episodes
     spent: Float  # [m]: what exploring has cost at most, inside
-    memory: Float  # [5, m]: see `Memory`
+    memory: Float  # [Memory.ROWS, m]
     x: Float  # [2+2m]: these four are buffers
     cost: Float  # [m]
     scratch: Float  # [m]
@@ -110,7 +110,8 @@ class Memory:
     PROMISED = 2  # V_g - alpha of the last proposal, in the model
     SPREAD = 3  # the standard deviation of an episode's D in the last trial
     VALUE_SPREAD = 4  # the same of its total of g
-    ROWS = 5
+    PRICE = 5  # the multipliers of the last proposal
+    ROWS = 6
 
 
 def empty_phases(pi: Policy, totals: TotalRates, m: int, counts: int) -> PhaseState:

@@ -343,7 +343,8 @@ def with_bonus(model: Counted, known: Known, pi: Policy, lam: Float, scale: floa
     noise = (measured * means * (1.0 - means)).sum(axis=0)
     steps = len(L) - 1
     payoffs = np.repeat(model.payoffs, steps // model.payoffs.shape[1], axis=1)
-    payoffs[0] += scale * pair_errors(model.pooled, L, noise)
+    most = np.arange(steps, 0.0, -1.0)[:, None]  # no reward to come is larger
+    payoffs[0] += np.minimum(scale * pair_errors(model.pooled, L, noise), most)
     return model._replace(payoffs=payoffs)
 
 

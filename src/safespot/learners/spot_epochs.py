@@ -68,12 +68,16 @@ from .pooled_models import (
 from .stationarity import contradictions
 
 FIRST_PHASE = 64  # episodes
-EXPLORING = 0.5  # the share of a phase that explores
+EXPLORING = 0.5  # the share of a phase that explores, at most
+EAGERNESS = 2.0  # that share, in parts of how much larger the reward of an exploring plan is by its bonus
 OPTIMISM = 0.05  # imaginary visits of exploring plans
-CURIOSITY = 0.5  # standard errors of a pair that are added to its reward in exploring plans
+CURIOSITY = 4.0  # standard errors of a pair that are added to its reward in exploring plans
+CARE = 1.0  # standard errors of V_g that are the margin of exploring plans
 PESSIMISM = 0.1  # imaginary visits of proposals
 PATIENCE = 100  # no new exploring plan before one part in so many of all episodes
 WORK = 5_000  # transitions that a plan may read per step of the episodes until the next one
+MIXTURE = 1.15  # what a mixture costs where its prior is largest, in ln(1/share)
+POWER = 1.0  # standard errors by which a trial may fall short of its mean and succeed still
 HALVINGS = 10  # of a margin that no policy has
 
 
@@ -266,22 +270,33 @@ class SpotEpochs(Learner):
         clock[phases.BEGAN] = t = int(state.finished[0])
         clock[phases.VERDICT] = phases.OPEN
         clock[phases.PART] = phases.EXPLORING
-        clock[phases.ENDS] = t + int(EXPLORING * self._length(clock))
+        clock[phases.ENDS] = clock[phases.BEGAN] + self._length(clock)
         state = state._replace(memory=memory)
         self._look_for_contradictions()
-        return self._begin_trial(state) if self._overspent() else self._explore(state)
+        return self._begin_trial(state) if self._overspent() else self._explore(state, begin=True)
 
     def _length(self, clock: NDArray) -> int:
         """How long the phase is: as long as all before it."""
         return max(FIRST_PHASE, int(clock[phases.BEGAN] - clock[phases.LOGGED]))
 
-    def _explore(self, state: PhaseState) -> PhaseState:
-        """The optimistic plan of now."""
+    def _trial_length(self, clock: NDArray) -> int:
+        """How long the phase's trial is, or will be."""
+        exploring = clock[phases.PART] == phases.EXPLORING
+        begins = clock[phases.ENDS] if exploring else clock[phases.TRIED]
+        return max(1, int(clock[phases.BEGAN] + self._length(clock) - begins))
+
+    def _explore(self, state: PhaseState, *, begin: bool = False) -> PhaseState:
+        """The optimistic plan of now; where a phase begins, how long it explores: the less, the less is to learn."""
         f, clock, t = self.interface, state.clock, int(state.finished[0])
-        model = with_bonus(
-            self._model(self._optimism()), self._known, state.pi, state.lam, CURIOSITY
-        )
-        plan = best_plan(model, self.limits)
+        plain, prices = self._model(self._optimism()), state.memory[Memory.PRICE]
+        model = with_bonus(plain, self._known, state.pi, prices, CURIOSITY)
+        margin = standard_errors(model, self._known, state.pi, t)[1]
+        side = 1.0 - 2.0 * self.options.xi
+        plan = best_plan(model, self.limits + CARE * side * margin)
+        if begin:
+            value = standard_errors(plain, self._known, plan.policy, t)[0][0]
+            open_ = (plan.values[0] - value) / max(value, 1e-9)
+            clock[phases.ENDS] = t + math.ceil(min(EXPLORING, EAGERNESS * open_) * self._length(clock))
         clock[phases.GROWN] = 0
         clock[phases.NEXT] = t + max(1, t // PATIENCE, plan.work // (WORK * f.H))
         return state._replace(pi=plan.policy, lam=plan.multipliers, planned=state.visits.copy())
@@ -291,6 +306,7 @@ class SpotEpochs(Learner):
         clock, memory = state.clock, state.memory.copy()
         plan, margin, promised = self._propose(state)
         memory[Memory.MARGIN], memory[Memory.PROMISED] = margin, promised
+        memory[Memory.PRICE] = plan.multipliers
         clock[phases.PART] = phases.TRYING
         clock[phases.TRIED] = state.finished[0]
         clock[phases.ENDS] = clock[phases.BEGAN] + self._length(clock)
@@ -376,7 +392,8 @@ class SpotEpochs(Learner):
         their radius beyond that bound. The sharper one counts.
         """
         clock, rates = state.clock, self._trial_rates(state.clock)
-        radius = math.sqrt(2.0 * rates.level / max(1.0, self._length(clock) * (1.0 - EXPLORING)))
+        power = 0.0 if self._certificates else POWER
+        radius = (math.sqrt(2.0 * (rates.level + MIXTURE)) + power) / math.sqrt(self._trial_length(clock))
         half = (state.upper - state.lower) / 2.0
         spread, value_spread = state.memory[[Memory.SPREAD, Memory.VALUE_SPREAD]]
         needed: Float = (radius * spread - half).clip(0.0)
@@ -530,11 +547,11 @@ class SpotEpochs(Learner):
         f, o = self.interface, self.options
         k, learned = int(clock[phases.PHASE]), o.thresholds is None
         share = o.delta / (2.0 * k * (k + 1))
-        length = FIRST_PHASE if k == 1 else int((1.0 - EXPLORING) * self._length(clock))
+        length = FIRST_PHASE if k == 1 else self._trial_length(clock)
         return PhaseRates(
             totals=self._totals,
             declared=self._declared,
-            targets=targets(max(1, length)),
+            targets=targets(length),
             level=math.log((1 + learned) * f.m / ((1.0 - REWARD) * share)),
             reward_level=math.log(2.0 / (REWARD * share)),
             learned=learned,
