@@ -34,7 +34,9 @@ class Certificate:
     assumptions: tuple[str, ...]  # sentences
     policy_digest: str
     data_digest: str  # of what was seen
-    difference_bounds: tuple[Float, Float] | None = None  # of V_g - alpha, > 0: kept, where it was seen itself
+    difference_bounds: tuple[Float, Float] | None = (
+        None  # of V_g - alpha, > 0: kept, where it was seen itself
+    )
 
     def __post_init__(self) -> None:
         seen = () if self.difference_bounds is None else self.difference_bounds

@@ -22,10 +22,12 @@ from .options import SpotOptions
 from .regularized import RegularizedPrimalDual
 from .spot import Spot
 from .spot_epochs import EpochsOptions, SpotEpochs
+from .yardsticks import ExploreThenPlan, PosteriorSampling
 
 __all__ = [
     "DOPE",
     "EpochsOptions",
+    "ExploreThenPlan",
     "Fixed",
     "Learner",
     "OptCMDP",
@@ -34,6 +36,7 @@ __all__ = [
     "OptPessLP",
     "OptPessPrimalDual",
     "OptPrimalDual",
+    "PosteriorSampling",
     "RegularizedPrimalDual",
     "Spot",
     "SpotEpochs",
@@ -48,8 +51,8 @@ __all__ = [
 _LEARNERS: dict[str, type[Learner]] = {
     learner.name: learner
     for learner in (
-        DOPE, Fixed, OptCMDP, OptCMDPBonus, OptDual, OptPessLP, OptPessPrimalDual, OptPrimalDual,
-        RegularizedPrimalDual, Spot, SpotEpochs, Uniform,
+        DOPE, ExploreThenPlan, Fixed, OptCMDP, OptCMDPBonus, OptDual, OptPessLP, OptPessPrimalDual, OptPrimalDual,
+        PosteriorSampling, RegularizedPrimalDual, Spot, SpotEpochs, Uniform,
     )
 }  # fmt: skip
 

@@ -38,16 +38,18 @@ from ..evidence.totals import (
     TotalState,
     observe_totals,
     total_state,
-    totals_have_room,
 )
 from ..kernels.jit import inlined
 from ..spot.visits import Statistics, add_visit
 from ..spot.window import Window
+from ..units import ROUNDING
 from . import compiled_step
 from .compiled_step import step_for
 
 FIRST, EXPLORING, TRYING, RETREATED = range(4)  # the part of a phase
-OPEN, KEPT, BROKEN, ISSUED = range(4)  # the verdict of a trial; ISSUED: kept, and the certificate is written
+OPEN, KEPT, BROKEN, ISSUED = range(
+    4
+)  # the verdict of a trial; ISSUED: kept, and the certificate is written
 
 # The entries of a clock.
 PHASE = 0  # k, from 1
@@ -63,7 +65,8 @@ DISTRUSTED = 9  # whether the baseline was proven to break a limit
 LOGGED = 10  # episodes of a log, before the learner's own
 OWN = 11  # whether the coming episode is played with the learner's policy
 DUE = 12  # whether there is something to decide
-CLOCK = 13
+OUTSIDE = 13  # whether an episode's total lay outside of what was declared
+CLOCK = 14
 
 
 class PhaseRates(NamedTuple):
@@ -76,6 +79,7 @@ class PhaseRates(NamedTuple):
     reward_level: float  # of each side of its reward
     learned: bool  # whether the thresholds are
     shared: bool  # whether the steps share their counts
+    narrow: bool  # whether smaller totals were declared than H steps can have
     budget: Float  # [m]: for exploring, inside; empty: none
     budget_level: Float  # [m]: ln(1/share)
 
@@ -92,7 +96,9 @@ class PhaseState(NamedTuple):
     visits: Int  # [K*S*A]: of every pair, shared or not; derived from the statistics
     planned: Int  # [K*S*A]: the same at the last exploring plan
     totals: TotalState
-    trial: FixedMeans  # [2 + 4m]: reward, 1 - reward; then for each constraint D, -D, g, -g in [0,1]
+    trial: (
+        FixedMeans  # [2 + 4m]: reward, 1 - reward; then for each constraint D, -D, g, -g in [0,1]
+    )
     exploring: ChangingMeans  # [m]: D of exploring episodes
     spent: Float  # [m]: what exploring has cost at most, inside
     memory: Float  # [Memory.ROWS, m]
@@ -156,76 +162,121 @@ def phase_step(
         observe_totals(
             rates.totals, state.totals, episode.thresholds, state.none, state.lower, state.upper
         )
-    if clock[OWN] > 0:
-        if clock[PART] == EXPLORING:
-            pay_for_exploring(rates, state, episode)
-        elif clock[PART] != RETREATED:
-            watch_trial(rates, state, episode)
+    if rates.narrow:
+        look_at_totals(rates.declared, episode, clock)
+    if clock[OWN] > 0 and (clock[PART] == FIRST or clock[PART] == TRYING):
+        watch_trial(
+            rates.declared, rates.targets, rates.level, rates.learned, state.trial, clock,
+            state.lower, state.upper, state.x, episode,
+        )  # fmt: skip
+    over = False
+    if clock[PART] == EXPLORING and rates.budget.shape[0] > 0:
+        if clock[OWN] > 0:
+            pay_for_exploring(
+                rates.declared, rates.budget_level, state.exploring, state.spent,
+                state.x, state.cost, state.scratch, episode,
+            )  # fmt: skip
+        for i in range(rates.budget.shape[0]):  # could one more episode exceed it?
+            over |= state.spent[i] - rates.declared.least[i] > rates.budget[i]
     clock[OWN] = 1
-    if something_due(rates, state):
+    if (
+        over
+        or something_due(clock, state.finished[0])
+        or not (
+            state.totals.ring.shape[0] == 0 or state.totals.span[1] < state.totals.ring.shape[0]
+        )
+    ):
         clock[DUE] = 1
     return compiled_step.DUE if clock[DUE] > 0 else compiled_step.STAYED
 
 
 @inlined
-def something_due(rates: PhaseRates, state: PhaseState) -> bool:
-    """Whether the learner has to decide something before the next episode."""
-    clock, t = state.clock, state.finished[0]
-    due = t >= clock[ENDS] or clock[VERDICT] == KEPT or not totals_have_room(state.totals)
+def look_at_totals(declared: Declared, episode: InsideEpisode, clock: Int) -> None:
+    """Whether the episode's totals lie where they were declared to; evidence rests on it."""
+    H, m = episode.constraints.shape
+    room = ROUNDING * H
+    for i in range(m):
+        value, under, over = 0.0, 0.0, 0.0
+        for h in range(H):
+            hint = episode.thresholds[h, i]
+            value += episode.constraints[h, i]
+            under += 0.0 if math.isnan(hint) else hint
+            over += 1.0 if math.isnan(hint) else hint
+        outside = value < declared.values[0, i] - room or value > declared.values[1, i] + room
+        if declared.alpha.shape[0] == 0:
+            outside |= over < declared.limits[0, i] - room or under > declared.limits[1, i] + room
+        if outside:
+            clock[OUTSIDE] = 1
+
+
+@inlined
+def something_due(clock: Int, t: int) -> bool:
+    """Whether the learner has to decide something before the next episode, by the clock."""
+    due = t >= clock[ENDS] or clock[VERDICT] == KEPT or clock[OUTSIDE] > 0
     if clock[PART] == EXPLORING:
-        due |= (clock[GROWN] > 0 and t >= clock[NEXT]) or overspent(rates, state)
+        due |= clock[GROWN] > 0 and t >= clock[NEXT]
     elif clock[PART] != RETREATED:
         due |= clock[VERDICT] == BROKEN
     return bool(due)
 
 
 @inlined
-def overspent(rates: PhaseRates, state: PhaseState) -> bool:
-    """Whether one more exploring episode could exceed the budget."""
-    over = False
-    for i in range(rates.budget.shape[0]):
-        over |= state.spent[i] - rates.declared.least[i] > rates.budget[i]
-    return over
+def pay_for_exploring(
+    declared: Declared,
+    level: Float,
+    exploring: ChangingMeans,
+    spent: Float,
+    x: Float,
+    cost: Float,
+    low: Float,
+    episode: InsideEpisode,
+) -> None:
+    """What exploring may have cost: ``U(t) = min(upper bound of the sum, U(t-1) + the most of one episode)``.
+
+    `x` ``[2+2m]``, `cost` and `low` ``[m]`` are buffers.
+    """
+    differences(declared, episode.rewards, episode.constraints, episode.thresholds, x)
+    for i in range(cost.shape[0]):
+        cost[i] = x[2 + 2 * i]
+    observe_changing(exploring, cost)
+    sums_of_means(exploring, level, low)
+    n = exploring.counted[0]
+    for i in range(cost.shape[0]):
+        most = -(n * declared.least[i] + declared.width[i] * low[i])
+        spent[i] = min(most, spent[i] - declared.least[i])
 
 
 @inlined
-def pay_for_exploring(rates: PhaseRates, state: PhaseState, episode: InsideEpisode) -> None:
-    """What exploring may have cost: ``U(t) = min(upper bound of the sum, U(t-1) + the most of one episode)``."""
-    if rates.budget.shape[0] > 0:
-        declared, cost, low = rates.declared, state.cost, state.scratch
-        differences(declared, episode.rewards, episode.constraints, episode.thresholds, state.x)
-        for i in range(cost.shape[0]):
-            cost[i] = state.x[2 + 2 * i]
-        observe_changing(state.exploring, cost)
-        sums_of_means(state.exploring, rates.budget_level, low)
-        n = state.exploring.counted[0]
-        for i in range(cost.shape[0]):
-            most = -(n * declared.least[i] + declared.width[i] * low[i])
-            state.spent[i] = min(most, state.spent[i] - declared.least[i])
-
-
-@inlined
-def watch_trial(rates: PhaseRates, state: PhaseState, episode: InsideEpisode) -> None:
-    """Count an episode of the policy on trial, and decide as soon as the bounds do."""
-    trial, declared, clock, x = state.trial, rates.declared, state.clock, state.x
+def watch_trial(
+    declared: Declared,
+    targets: Targets,
+    level: float,
+    learned: bool,
+    trial: FixedMeans,
+    clock: Int,
+    lower: Float,
+    upper: Float,
+    x: Float,
+    episode: InsideEpisode,
+) -> None:
+    """Count an episode of the policy on trial, and decide as soon as the bounds do; `x` ``[2+2m]`` is a buffer."""
     differences(declared, episode.rewards, episode.constraints, episode.thresholds, x)
     for side in range(2):
-        observe_fixed(rates.targets, trial, side, x[side])
+        observe_fixed(targets, trial, side, x[side])
     kept, broken = True, False
-    for i in range(state.lam.shape[0]):
+    for i in range(lower.shape[0]):
         row, value = 2 + 4 * i, 0.0
         for h in range(episode.rewards.shape[0]):
             value += episode.constraints[h, i]
         least, most = declared.values[0, i], declared.values[1, i]
         value = min(max((value - least) / (most - least), 0.0), 1.0)
-        observe_fixed(rates.targets, trial, row, x[2 + 2 * i])
-        observe_fixed(rates.targets, trial, row + 1, x[3 + 2 * i])
-        observe_fixed(rates.targets, trial, row + 2, value)
-        observe_fixed(rates.targets, trial, row + 3, 1.0 - value)
+        for j in range(4):
+            new = x[2 + 2 * i + j] if j < 2 else value if j == 2 else 1.0 - value
+            observe_fixed(targets, trial, row + j, new)
+            if clock[VERDICT] == OPEN:
+                read_when_due(targets, trial, row + j, level)
         if clock[VERDICT] == OPEN:
-            for r in range(row, row + 4):
-                read_when_due(rates.targets, trial, r, rates.level)
-            low, high = trial_bounds(rates, state, i)
+            low, high = trial_bounds(declared, trial.lower, learned, lower[i], upper[i], i)
             kept &= low >= 0.0
             broken |= high < 0.0
     if clock[VERDICT] == OPEN:
@@ -233,15 +284,16 @@ def watch_trial(rates: PhaseRates, state: PhaseState, episode: InsideEpisode) ->
 
 
 @inlined
-def trial_bounds(rates: PhaseRates, state: PhaseState, i: int) -> tuple[float, float]:
-    """The bounds of V_g - alpha of constraint i, inside."""
-    declared, bound, row = rates.declared, state.trial.lower, 2 + 4 * i
-    least, width = declared.least[i], declared.width[i]
+def trial_bounds(
+    declared: Declared, bound: Float, learned: bool, lower: float, upper: float, i: int
+) -> tuple[float, float]:
+    """The bounds of V_g - alpha of constraint i, inside, from those of a trial's rows and of alpha."""
+    row, least, width = 2 + 4 * i, declared.least[i], declared.width[i]
     low, high = least + width * bound[row], least + width * (1.0 - bound[row + 1])
-    if rates.learned:
+    if learned:
         least, width = declared.values[0, i], declared.values[1, i] - declared.values[0, i]
-        low = max(low, least + width * bound[row + 2] - state.upper[i])
-        high = min(high, least + width * (1.0 - bound[row + 3]) - state.lower[i])
+        low = max(low, least + width * bound[row + 2] - upper)
+        high = min(high, least + width * (1.0 - bound[row + 3]) - lower)
     return low, high
 
 

@@ -83,9 +83,7 @@ def pool(statistics: Statistics, f: Interface) -> Pooled:
     else:
         start[:] = statistics.starts / finished if finished else 1.0 / f.S
     rows = _dense_rows if statistics.successors.dense.shape[0] > 0 else _listed_rows
-    return Pooled(
-        n.astype(np.float64), sums, *rows(statistics.successors, f, f.stationary), start
-    )
+    return Pooled(n.astype(np.float64), sums, *rows(statistics.successors, f, f.stationary), start)
 
 
 def _dense_rows(
@@ -249,9 +247,7 @@ def step_of(array: NDArray, h: int) -> int:
 
 
 @kernel
-def best_counted(
-    pooled: Pooled, weight: Float, mask: Bool, payoffs: Float, imagined: Float
-) -> Int:
+def best_counted(pooled: Pooled, weight: Float, mask: Bool, payoffs: Float, imagined: Float) -> Int:
     """The deterministic policy ``[H,S]`` with the largest value for `payoffs` ``[K',S*A]`` and `imagined` ``[H]``.
 
     Backward induction; the lowest action wins a tie.
@@ -434,7 +430,7 @@ def standard_errors(model: Counted, known: Known, pi: Policy, episodes: int) -> 
 @kernel
 def transition_errors(pooled: Pooled, V: Float, occupancy: Float) -> Float:
     """``[m]``: ``sum_sa Var_p(f_sa) / n(s,a)``."""
-    components, steps, S = V.shape
+    components, steps = V.shape[:2]
     H, pairs = steps - 1, occupancy.shape[1]
     K = pooled.n.shape[0]
     squares = np.zeros(components - 1)

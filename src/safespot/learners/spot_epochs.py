@@ -39,12 +39,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import SUM_TOLERANCE, Episode, Float, Policy, as_floats, as_policy, frozen
-from ..errors import InvalidFile, InvalidModel, InvalidOption
+from ..errors import InvalidEpisode, InvalidFile, InvalidModel, InvalidOption
 from ..evidence.certificate import Certificate, issue, policy_digest
 from ..evidence.differences import Declared, check_totals, declare
 from ..evidence.meter import REWARD
 from ..evidence.sequences import read_fixed, targets
-from ..evidence.totals import TotalRates, grow_totals, total_rates, totals_have_room
+from ..evidence.totals import TotalRates, grow_totals, total_rates
 from ..files import checksum
 from ..spot.window import Window, empty_window
 from . import phases
@@ -69,7 +69,9 @@ from .stationarity import contradictions
 
 FIRST_PHASE = 64  # episodes
 EXPLORING = 0.5  # the share of a phase that explores, at most
-EAGERNESS = 2.0  # that share, in parts of how much larger the reward of an exploring plan is by its bonus
+EAGERNESS = (
+    2.0  # that share, in parts of how much larger the reward of an exploring plan is by its bonus
+)
 OPTIMISM = 0.05  # imaginary visits of exploring plans
 CURIOSITY = 4.0  # standard errors of a pair that are added to its reward in exploring plans
 CARE = 1.0  # standard errors of V_g that are the margin of exploring plans
@@ -149,9 +151,7 @@ class SpotEpochs(Learner):
     def __init__(self, *interface: Any, log: Any = None, **options: Any) -> None:
         super().__init__(*interface, **options)
         f, o = self.interface, self.options
-        self._declared: Declared = declare(
-            f, o.thresholds, o.constraint_totals, o.threshold_totals
-        )
+        self._declared: Declared = declare(f, o.thresholds, o.constraint_totals, o.threshold_totals)
         self._totals: TotalRates = total_rates(
             f.m, f.H, o.delta / 2.0, independent_hints=o.independent_hints,
             shared_threshold=o.shared_threshold, window=o.window, limits=self._declared.limits,
@@ -237,7 +237,14 @@ class SpotEpochs(Learner):
             return
         state = self.state._replace(clock=self.state.clock.copy())
         state.clock[phases.DUE] = 0
-        if not totals_have_room(state.totals):
+        if state.clock[phases.OUTSIDE]:
+            self.state.clock[phases.OUTSIDE] = 0
+            raise InvalidEpisode(
+                "an episode's total lies outside the constraint_totals or threshold_totals that were declared, on "
+                "which everything that is proven rests. Declare the range that it has, and begin anew."
+            )
+        ring, span = state.totals.ring, state.totals.span
+        if 0 < len(ring) == span[1]:
             state = state._replace(totals=grow_totals(state.totals))
         clock, t = state.clock, int(state.finished[0])
         certificates = self._certificates
@@ -267,7 +274,7 @@ class SpotEpochs(Learner):
         if np.isfinite(found[0]).all():
             memory[[Memory.SPREAD, Memory.VALUE_SPREAD]] = found
         clock[phases.PHASE] += 1
-        clock[phases.BEGAN] = t = int(state.finished[0])
+        clock[phases.BEGAN] = state.finished[0]
         clock[phases.VERDICT] = phases.OPEN
         clock[phases.PART] = phases.EXPLORING
         clock[phases.ENDS] = clock[phases.BEGAN] + self._length(clock)
@@ -286,20 +293,29 @@ class SpotEpochs(Learner):
         return max(1, int(clock[phases.BEGAN] + self._length(clock) - begins))
 
     def _explore(self, state: PhaseState, *, begin: bool = False) -> PhaseState:
-        """The optimistic plan of now; where a phase begins, how long it explores: the less, the less is to learn."""
-        f, clock, t = self.interface, state.clock, int(state.finished[0])
-        plain, prices = self._model(self._optimism()), state.memory[Memory.PRICE]
-        model = with_bonus(plain, self._known, state.pi, prices, CURIOSITY)
-        margin = standard_errors(model, self._known, state.pi, t)[1]
-        side = 1.0 - 2.0 * self.options.xi
-        plan = best_plan(model, self.limits + CARE * side * margin)
+        """The exploring plan of now; where a phase begins, how long it explores."""
+        clock, t = state.clock, int(state.finished[0])
+        plan, share = self._exploring_plan(state)
         if begin:
-            value = standard_errors(plain, self._known, plan.policy, t)[0][0]
-            open_ = (plan.values[0] - value) / max(value, 1e-9)
-            clock[phases.ENDS] = t + math.ceil(min(EXPLORING, EAGERNESS * open_) * self._length(clock))
+            clock[phases.ENDS] = t + max(1, math.floor(share * self._length(clock)))
         clock[phases.GROWN] = 0
-        clock[phases.NEXT] = t + max(1, t // PATIENCE, plan.work // (WORK * f.H))
+        pause = plan.work // (WORK * self.interface.H)
+        clock[phases.NEXT] = t + max(1, t // PATIENCE, pause)
         return state._replace(pi=plan.policy, lam=plan.multipliers, planned=state.visits.copy())
+
+    def _exploring_plan(self, state: PhaseState) -> tuple[Plan, float]:
+        """The optimistic plan of now, and the share of a phase that it is worth: the less, the less is to learn.
+
+        What there is to learn is by how much the bonus raises the plan's reward.
+        """
+        t, prices = int(state.finished[0]), state.memory[Memory.PRICE]
+        plain = self._model(self._optimism())
+        model = with_bonus(plain, self._known, state.pi, prices, CURIOSITY)
+        margin = CARE * standard_errors(model, self._known, state.pi, t)[1]
+        plan = best_plan(model, self.limits + (1.0 - 2.0 * self.options.xi) * margin)
+        value = standard_errors(plain, self._known, plan.policy, t)[0][0]
+        raised = (plan.values[0] - value) / max(float(value), 1e-9)
+        return plan, min(EXPLORING, EAGERNESS * raised)
 
     def _begin_trial(self, state: PhaseState) -> PhaseState:
         """Freeze a proposal, and begin its trial."""
@@ -353,9 +369,7 @@ class SpotEpochs(Learner):
     # Plans
 
     def _model(self, imagined: Imagined) -> Counted:
-        return count_model(
-            pool(self.statistics, self.interface), imagined, self._known, self._mask
-        )
+        return count_model(pool(self.statistics, self.interface), imagined, self._known, self._mask)
 
     def _optimism(self) -> Imagined:
         return imagine(self.interface, OPTIMISM, self._declared.values, best=True)
@@ -393,7 +407,9 @@ class SpotEpochs(Learner):
         """
         clock, rates = state.clock, self._trial_rates(state.clock)
         power = 0.0 if self._certificates else POWER
-        radius = (math.sqrt(2.0 * (rates.level + MIXTURE)) + power) / math.sqrt(self._trial_length(clock))
+        radius = (math.sqrt(2.0 * (rates.level + MIXTURE)) + power) / math.sqrt(
+            self._trial_length(clock)
+        )
         half = (state.upper - state.lower) / 2.0
         spread, value_spread = state.memory[[Memory.SPREAD, Memory.VALUE_SPREAD]]
         needed: Float = (radius * spread - half).clip(0.0)
@@ -412,7 +428,14 @@ class SpotEpochs(Learner):
         bound, units, H = trial.lower, f.units, f.H
         least, width = declared.values[0], declared.values[1] - declared.values[0]
         values = least + width * bound[4::4], least + width * (1.0 - bound[5::4])
-        differences = np.array([phases.trial_bounds(rates, state, i) for i in range(f.m)]).T
+        differences = np.array(
+            [
+                phases.trial_bounds(
+                    declared, bound, rates.learned, state.lower[i], state.upper[i], i
+                )
+                for i in range(f.m)
+            ]
+        ).T
         if not rates.learned:
             values = state.lower + differences[0], state.lower + differences[1]
         scale = np.abs(units.constraints.scale)
@@ -552,10 +575,11 @@ class SpotEpochs(Learner):
             totals=self._totals,
             declared=self._declared,
             targets=targets(length),
-            level=math.log((1 + learned) * f.m / ((1.0 - REWARD) * share)),
+            level=math.log(2.0 * (1 + learned) * f.m / ((1.0 - REWARD) * share)),
             reward_level=math.log(2.0 / (REWARD * share)),
             learned=learned,
             shared=f.stationary,
+            narrow=o.constraint_totals is not None or o.threshold_totals is not None,
             budget=self._budget,
             budget_level=np.full(f.m, math.log(f.m / o.delta)),
         )
@@ -643,7 +667,9 @@ class SpotEpochs(Learner):
         policies, f = mine["certified.policies"], self.interface
         about = json.loads(mine["certified.about"].tobytes())
         if policies.dtype != np.float64 or policies.shape != (len(about), f.H, f.S, f.A):
-            raise InvalidFile("its certified policies have another shape or type than the learner's")
+            raise InvalidFile(
+                "its certified policies have another shape or type than the learner's"
+            )
         return tuple(
             Certified(
                 as_policy(policy, (f.H, f.S, f.A), f.mask),

@@ -16,7 +16,9 @@ from .plausible_models import counts
 
 LEVEL = 1e-4  # the probability of any false alarm, about
 ENOUGH = 5.0  # expected counts from which the approximation holds
-LARGEST = 2**24  # entries of the table of all counts beyond which nothing is tested: it would cost too much
+LARGEST = (
+    2**24
+)  # entries of the table of all counts beyond which nothing is tested: it would cost too much
 
 
 def contradictions(statistics: Statistics, A: int) -> list[tuple[int, int]]:
