@@ -53,6 +53,10 @@ from .learners import OptPessPrimalDual as OptPessPrimalDual
 from .learners import OptPrimalDual as OptPrimalDual
 from .learners import RegularizedPrimalDual as RegularizedPrimalDual
 from .learners import Spot as Spot
+from .learners import EpochsOptions as EpochsOptions
+from .learners import ExploreThenPlan as ExploreThenPlan
+from .learners import PosteriorSampling as PosteriorSampling
+from .learners import SpotEpochs as SpotEpochs
 from .learners import SpotOptions as SpotOptions
 from .learners import Uniform as Uniform
 from .model.cmdp import CMDP as CMDP

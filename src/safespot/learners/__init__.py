@@ -22,9 +22,13 @@ from .opt_primal_dual import OptPrimalDual
 from .options import SpotOptions
 from .regularized import RegularizedPrimalDual
 from .spot import Spot
+from .spot_epochs import EpochsOptions, SpotEpochs
+from .yardsticks import ExploreThenPlan, PosteriorSampling
 
 __all__ = [
     "DOPE",
+    "EpochsOptions",
+    "ExploreThenPlan",
     "Fixed",
     "Learner",
     "OptCMDP",
@@ -33,8 +37,10 @@ __all__ = [
     "OptPessLP",
     "OptPessPrimalDual",
     "OptPrimalDual",
+    "PosteriorSampling",
     "RegularizedPrimalDual",
     "Spot",
+    "SpotEpochs",
     "SpotOptions",
     "Uniform",
     "find",
@@ -45,8 +51,8 @@ __all__ = [
 ]
 
 _READY = (
-    DOPE, Fixed, OptCMDP, OptCMDPBonus, OptDual, OptPessLP, OptPessPrimalDual, OptPrimalDual,
-    RegularizedPrimalDual, Spot, Uniform,
+    DOPE, ExploreThenPlan, Fixed, OptCMDP, OptCMDPBonus, OptDual, OptPessLP, OptPessPrimalDual, OptPrimalDual,
+    PosteriorSampling, RegularizedPrimalDual, Spot, SpotEpochs, Uniform,
 )  # fmt: skip
 
 
