@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,7 @@ __all__ = [
     "make",
     "names",
     "options",
+    "required",
 ]
 
 _LEARNERS: dict[str, type[Learner]] = {
@@ -65,6 +66,12 @@ def names() -> list[str]:
 def options(name: str) -> list[str]:
     """The options that the learner of that name takes."""
     return [option.name for option in fields(_find(name).options_type)]
+
+
+def required(name: str) -> list[str]:
+    """Those of its options that have no default."""
+    kinds = fields(_find(name).options_type)
+    return [option.name for option in kinds if option.default is MISSING]
 
 
 def make(

@@ -34,7 +34,7 @@ from ..arrays import Episode, Float, Policy
 from ..errors import InUse, InvalidEpisode, InvalidFile, InvalidOption, SolverError
 from ..evidence.interface import Interface
 from ..learners import Learner, load
-from ..learners.options import Options
+from ..learners.options import AnyOptions
 from . import journal
 
 SNAPSHOTS = 2  # how many are kept
@@ -106,7 +106,7 @@ class DurableLearner:
         return self.learner.interface
 
     @property
-    def options(self) -> Options:
+    def options(self) -> AnyOptions:
         """The learner's options."""
         return self.learner.options
 
