@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,7 @@ __all__ = [
     "make",
     "names",
     "options",
+    "required",
 ]
 
 _READY = (
@@ -78,6 +79,12 @@ def options(name: str) -> list[str]:
 
     """
     return [option.name for option in fields(find(name).options_type)]
+
+
+def required(name: str) -> list[str]:
+    """Those of its options that have no default."""
+    kinds = fields(_find(name).options_type)
+    return [option.name for option in kinds if option.default is MISSING]
 
 
 def make(

@@ -327,7 +327,11 @@ class Learner(ABC):
                 arrays[f"option.{option.name}"] = value
             else:
                 options[option.name] = "inf" if value == math.inf else value
-        about = {"learner": self.name, "interface": self.interface.arguments, "options": options}
+        doubts = self.interface.doubts
+        about = {
+            "learner": self.name, "interface": self.interface.arguments, "options": options,
+            "clipped": doubts.clipped, "rejected": doubts.rejected,
+        }  # fmt: skip
         write_arrays(path, "learner", arrays, about)
 
     @classmethod
@@ -345,6 +349,9 @@ class Learner(ABC):
                 arguments[name.removeprefix("option.")] = arrays.pop(name)
             learner = cls(**arguments)
             learner.restore(arrays)
+            for name in ("clipped", "rejected"):  # what was in doubt of its data still is
+                count = as_count(name, about[name], least=0, error=InvalidFile)
+                setattr(learner.interface.doubts, name, count)
         except (
             SafespotError,
             KeyError,

@@ -245,7 +245,10 @@ def _number(
         value, (int, float, np.integer, np.floating)
     ):
         raise InvalidOption(f"{name} must be a number in {ends}, got {value!r}.")
-    x = float(value)
+    try:
+        x = float(value)
+    except OverflowError:  # a whole number that no float can be
+        x = math.inf if value > 0 else -math.inf
     above = x > low if open_low else x >= low
     under = x < high if open_high else x <= high
     if not (above and under):
