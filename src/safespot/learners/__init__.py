@@ -83,7 +83,7 @@ def options(name: str) -> list[str]:
 
 def required(name: str) -> list[str]:
     """Those of its options that have no default."""
-    kinds = fields(_find(name).options_type)
+    kinds = fields(find(name).options_type)
     return [option.name for option in kinds if option.default is MISSING]
 
 
