@@ -203,6 +203,12 @@ def trial_violation(
     ``(33/16) (2 + sqrt(2)) sigma sqrt(2 l T) + log2(T) ((33/16) c l + c)``, with l = ln(1/share) of the last phase and
     `mixture`, what the mixture of weights costs. `deviation` is the largest standard deviation of an episode's
     difference D, `width` the range c of D (docs/epochs.md).
+
+    Examples:
+        >>> from safespot import theory
+        >>> round(theory.trial_violation(10_000, deviation=1.0, width=4.0))
+        4926
+
     """
     phases = max(1.0, math.log2(T))
     share = 0.9 * delta / (4.0 * phases * (phases + 1.0) * m * (1 if known else 2))

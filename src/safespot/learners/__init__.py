@@ -82,7 +82,14 @@ def options(name: str) -> list[str]:
 
 
 def required(name: str) -> list[str]:
-    """Those of its options that have no default."""
+    """Those of its options that have no default.
+
+    Examples:
+        >>> import safespot as ss
+        >>> ss.learners.required("spot"), ss.learners.required("spot-epochs")
+        (['episodes'], [])
+
+    """
     kinds = fields(find(name).options_type)
     return [option.name for option in kinds if option.default is MISSING]
 

@@ -86,6 +86,11 @@ HALVINGS = 10  # of a margin that no policy has
 class EpochsOptions(AnyOptions):
     """The options of `SpotEpochs`; every one of them has a default.
 
+    Examples:
+        >>> import safespot as ss
+        >>> ss.EpochsOptions(stance=0.5).xi
+        0.5
+
     Args:
         episodes: T, if it is known; nothing depends on it.
         thresholds: the limits where they are known, ``[m]`` or ``[m,H]``; None: they are learned.
@@ -128,6 +133,18 @@ class SpotEpochs(Learner):
 
     Its first arguments are ``problem.interface``, its options those of `EpochsOptions`. `log` are episodes of the past,
     as a `Log` or any iterable of `Episode` records: they are counted, and prove nothing about a policy.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("machine")
+        >>> learner = ss.SpotEpochs(**problem.interface)
+        >>> run = ss.learn(problem, learner, episodes=2000, seed=0)
+        >>> best = learner.certified
+        >>> best.certificate.verdict
+        ('safe',)
+        >>> bool(ss.evaluate(problem.cmdp, best.policy).constraints[0] <= problem.cmdp.limits[0])
+        True
+
     """
 
     name = "spot-epochs"

@@ -14,7 +14,17 @@ STREAM = 7  # spawn keys (7, t): draws of their own, the same whoever repeats th
 
 
 class ExploreThenPlan(SpotEpochs):
-    """All admissible actions alike for a third of each phase, then the plan, which is tried."""
+    """All admissible actions alike for a third of each phase, then the plan, which is tried.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("machine")
+        >>> learner = ss.ExploreThenPlan(**problem.interface)
+        >>> run = ss.learn(problem, learner, episodes=500, seed=0)
+        >>> learner.proposal.shape == run.policy.shape
+        True
+
+    """
 
     name = "explore-then-plan"
 
@@ -29,6 +39,15 @@ class PosteriorSampling(SpotEpochs):
 
     Successors come from the Dirichlet distribution of their counts, the means of signals from Beta distributions;
     imaginary visits stand for what was never seen, as in `SpotEpochs`.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("machine")
+        >>> learner = ss.PosteriorSampling(**problem.interface)
+        >>> run = ss.learn(problem, learner, episodes=500, seed=0)
+        >>> learner.proposal.shape == run.policy.shape
+        True
+
     """
 
     name = "posterior-sampling"
