@@ -78,15 +78,14 @@ def test_a_failed_write_leaves_what_was_there(
 
     with monkeypatch.context() as patch:
         if step == "open":
-            patch.setattr(Path, "open", fail)
+            patch.setattr(files, "open", fail, raising=False)
         elif step == "write":
-            open_file = Path.open
-            patch.setattr(Path, "open", lambda *a, **k: Full(open_file(*a, **k)))
+            patch.setattr(files, "open", lambda *a, **k: Full(open(*a, **k)), raising=False)  # noqa: SIM115
         elif step == "fsync":
             patch.setattr(os, "fsync", fail)
         else:
             patch.setattr(Path, "replace", fail)
-        with pytest.raises(ss.InvalidFile, match=r"cannot write .*model: .*untouched"):
+        with pytest.raises(ss.DiskError, match=r"cannot write .*model: .*untouched"):
             ss.problems.make("triage").cmdp.save(path)
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["model"]
@@ -127,7 +126,7 @@ def test_a_folder_that_cannot_be_synced_is_our_error(
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", fail_on_folders)
-    with pytest.raises(ss.InvalidFile, match="may not survive a crash"):
+    with pytest.raises(ss.DiskError, match="may not survive a crash"):
         small.save(tmp_path / "model")
     assert ss.CMDP.load(tmp_path / "model") == small
 
@@ -182,10 +181,13 @@ def test_another_kind_or_version_is_refused(tmp_path: Path, small: ss.CMDP) -> N
     small.save(path)
     rewritten(path)
     assert ss.CMDP.load(path) == small  # the rewriting itself does no harm
-    rewritten(path, version=2)
-    with pytest.raises(ss.InvalidFile, match=r"format version 2.*reads 1.*Upgrade"):
+    rewritten(path, version=3)
+    with pytest.raises(ss.InvalidFile, match=r"format 3.*reads 2.*a later version\. Upgrade"):
         ss.CMDP.load(path)
-    rewritten(path, version=1, kind="learner")
+    rewritten(path, version=1)
+    with pytest.raises(ss.InvalidFile, match=r"format 1.*reads 2.*made by an earlier version"):
+        ss.CMDP.load(path)
+    rewritten(path, version=2, kind="learner")
     with pytest.raises(ss.InvalidFile, match="holds a learner, expected a cmdp"):
         ss.CMDP.load(path)
     rewritten(path, kind="cmdp", about=None)

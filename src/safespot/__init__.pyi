@@ -43,6 +43,8 @@ from .judging.propose import propose_policy as propose_policy
 from .judging.trial import certify_by_trial as certify_by_trial
 from .judging.trial import episodes_needed as episodes_needed
 from .learners import DOPE as DOPE
+from .learners import EpochsOptions as EpochsOptions
+from .learners import ExploreThenPlan as ExploreThenPlan
 from .learners import Fixed as Fixed
 from .learners import Learner as Learner
 from .learners import OptCMDP as OptCMDP
@@ -51,8 +53,10 @@ from .learners import OptDual as OptDual
 from .learners import OptPessLP as OptPessLP
 from .learners import OptPessPrimalDual as OptPessPrimalDual
 from .learners import OptPrimalDual as OptPrimalDual
+from .learners import PosteriorSampling as PosteriorSampling
 from .learners import RegularizedPrimalDual as RegularizedPrimalDual
 from .learners import Spot as Spot
+from .learners import SpotEpochs as SpotEpochs
 from .learners import SpotOptions as SpotOptions
 from .learners import Uniform as Uniform
 from .model.cmdp import CMDP as CMDP

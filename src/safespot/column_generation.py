@@ -119,7 +119,7 @@ def _generate(
         found.append(column)
         seen.add(column.values.tobytes())
     else:
-        raise SolverError(f"column generation did not end within {ITERATIONS} columns.")
+        raise SolverError(f"column generation did not converge within {ITERATIONS} columns.")
     active = [j for j, share in enumerate(x) if share > 0.0]
     shares = np.array([x[j] for j in active])
     shares /= shares.sum()

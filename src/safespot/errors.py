@@ -80,7 +80,16 @@ class InvalidFile(SafespotError, ValueError):
 
 
 class DiskError(SafespotError, OSError):
-    """A disk that is full or failing: nothing is wrong with what was asked for."""
+    """A disk that is full or failing: nothing is wrong with what was asked for.
+
+    Examples:
+        >>> import safespot as ss
+        >>> try:  # a folder that is full, read-only, or gone
+        ...     ss.problems.make("machine").cmdp.save("machine.safetensors")
+        ... except ss.DiskError as problem:
+        ...     print(problem)
+
+    """
 
 
 class InUse(SafespotError, RuntimeError):
@@ -93,7 +102,7 @@ class InUse(SafespotError, RuntimeError):
         ...     ss.open("ward-7")
         Traceback (most recent call last):
             ...
-        safespot.errors.InUse: ward-7 is open already, by process ...
+        safespot.errors.InUse: ...ward-7 is open already, by process ...
 
     """
 

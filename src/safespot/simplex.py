@@ -24,13 +24,13 @@ class Optimum(NamedTuple):
 
     value: float
     weights: list[float]  # [columns]
-    duals: list[float]  # [m], >= 0: one for each e_i; where t is maximised they sum to one
+    duals: list[float]  # [m], >= 0: one for each e_i; where t is maximized they sum to one
 
 
 class Simplex:
     """The program over its first columns ``(c, e)`` and those added later; a solve begins where the last one ended.
 
-    With `margin` it is t that is maximised; without, some mixture of the first columns must have ``e >= 0``.
+    With `margin` it is t that is maximized; without, some mixture of the first columns must have ``e >= 0``.
     """
 
     def __init__(self, columns: Sequence[tuple[float, Sequence[float]]], *, margin: bool) -> None:

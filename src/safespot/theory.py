@@ -186,3 +186,33 @@ def explicit_bound(
     thresholds = 2.0 * rho * (xi + (1.0 - xi) * (m - 1)) * zeta_sum
     violation = 2.0 / rho * (mirror + thresholds + (1.0 + rho) * phi_sum + 2.0 * dual)
     return Bounds(regret, violation)
+
+
+def trial_violation(
+    T: int,
+    deviation: float,
+    width: float,
+    *,
+    m: int = 1,
+    delta: float = 0.05,
+    known: bool = False,
+    mixture: float = 2.0,
+) -> float:
+    """`SpotEpochs`: the strong violation of one constraint over all trials of T episodes, once there is a retreat.
+
+    ``(33/16) (2 + sqrt(2)) sigma sqrt(2 l T) + log2(T) ((33/16) c l + c)``, with l = ln(1/share) of the last phase and
+    `mixture`, what the mixture of weights costs. `deviation` is the largest standard deviation of an episode's
+    difference D, `width` the range c of D (docs/epochs.md).
+
+    Examples:
+        >>> from safespot import theory
+        >>> round(theory.trial_violation(10_000, deviation=1.0, width=4.0))
+        4926
+
+    """
+    phases = max(1.0, math.log2(T))
+    share = 0.9 * delta / (4.0 * phases * (phases + 1.0) * m * (1 if known else 2))
+    level = math.log(1.0 / share) + mixture
+    reading = 33.0 / 16.0
+    trials = reading * (2.0 + math.sqrt(2.0)) * deviation * math.sqrt(2.0 * level * T)
+    return min(trials + phases * (reading * width * level + width), width * T)

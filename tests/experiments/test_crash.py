@@ -133,7 +133,7 @@ def test_a_kill_at_each_write_sync_and_rename(whole: Path, tmp_path: Path) -> No
 
 @pytest.mark.usefixtures("hasty")
 def test_an_in_place_writer_does_not_survive_these_kills(whole: Path, tmp_path: Path) -> None:
-    def in_place(files_: dict[Path, bytes]) -> None:
+    def in_place(files_: dict[Path, bytes], *, private: bool = False) -> None:
         for path, data in files_.items():
             with path.open("wb") as file:
                 files.disk.fill(file, data)

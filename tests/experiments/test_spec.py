@@ -189,7 +189,7 @@ def test_what_is_no_toml_is_our_error(text: Any, tmp_path: Path) -> None:
     path = tmp_path / "sweep.toml"
     if text is not None:
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    with pytest.raises(ss.InvalidOption, match=r"sweep\.toml"):
+    with pytest.raises((ss.InvalidFile, ss.InvalidOption), match=r"sweep\.toml"):
         read_spec(path)
 
 

@@ -350,7 +350,7 @@ def test_a_full_disk_leaves_everything_readable_and_says_so(
     with monkeypatch.context() as patch:
         patch.setattr(files, "disk", Full(room))
         with pytest.raises(
-            ss.InvalidFile, match=r"No space left on device\..*are intact\. Free some space"
+            ss.DiskError, match=r"No space left on device\..*are intact\. Free some space"
         ):
             sweep_inline(store.path, runs)
     kept = contents(store.path)

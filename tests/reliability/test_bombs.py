@@ -116,11 +116,11 @@ def lying_npz(path: Path) -> None:
 
 
 def parquet_bomb(path: Path) -> None:
-    """Equal rows, 3 * 10^8 of them, in kilobytes."""
+    """Equal rows, 4 * 10^7 of them, in kilobytes."""
     columns = "0 as episode, 0 as step, 0 as state, 0 as action, 0 as next_state, 0.0 as reward, 0.0 as constraint_0"
     duckdb.execute(
-        f"copy (select {columns}, 0.0 as threshold_0 from range(300000000)) to '{path}' "
-        "(format parquet, row_group_size 100000000)"
+        f"copy (select {columns}, 0.0 as threshold_0 from range(40000000)) to '{path}' "
+        "(format parquet, row_group_size 40000000)"
     )
 
 

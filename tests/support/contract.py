@@ -76,6 +76,18 @@ VARIANTS: dict[str, dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
         bernstein=({}, {"slack": 1.0, "bonus": "bernstein", "bonus_scale": 0.001, "policy_step": 0.1}),
         total=({}, {"rho": 2.0, "policy_step": 0.1, **TOTAL, "shared_threshold": True, "independent_hints": True}),
     ),
+    "spot-epochs": {
+        "default": ({"stationary": True}, {}),
+        "masked": ({"action_mask": MASK, "start": None}, {"window": 0.5, "baseline": GIVEN}),
+        "anytime": ({"stationary": True}, {"episodes": None, "independent_hints": True}),
+        "pool": ({"action_mask": STEP_MASK, "start": 2, "stationary": True}, {"stance": 0.5}),
+        "steps": ({"start": None}, {"shared_threshold": True, "stance": "optimistic"}),
+        "known": ({"stationary": True}, {"thresholds": [0.6, 0.9], "explore_budget": 9.0}),
+        "units": (UNITS, {"explore_budget": [20.0, 6.0], "constraint_totals": [(0, 12), (6, 9)]}),
+        "measured": ({}, {"known_rewards": np.full((S, A), 0.5), "delta": 0.5}),
+    },
+    "explore-then-plan": {"default": ({"stationary": True}, {})},
+    "posterior-sampling": {"default": ({"stationary": True}, {}), "pool": ({"start": None}, {})},
     "fixed": usual({"policy": GIVEN}, "masked units"),
     "uniform": usual({}, "pool"),
 }  # fmt: skip
@@ -91,7 +103,9 @@ class Subject:
         self.interface = {
             "states": S, "actions": A, "horizon": H, "constraints": M, "start": 0, **interface
         }  # fmt: skip
-        self.options = {"episodes": 3000, "bonus_scale": 0.02, "threshold_scale": 0.1, **options}
+        small = {"bonus_scale": 0.02, "threshold_scale": 0.1}
+        taken = {k: v for k, v in small.items() if k in ss.learners.options(name)}
+        self.options = {"episodes": 3000, **taken, **options}
         weights = self.mask * np.arange(1.0, 1.0 + A)
         given = weights / weights.sum(axis=2, keepdims=True)
         self.options = {k: given if v is GIVEN else v for k, v in self.options.items()}

@@ -85,6 +85,7 @@ def run(
       safespot run inventory --learner spot --learner dope --episodes 20k
       safespot run log.parquet -o 'senses="<="' -o stationary=true
     """
+    from .. import learners as learner_names
     from .. import problems
     from ..experiments.settings import needs
 
@@ -95,16 +96,17 @@ def run(
             "name": "file",
             "options": {"path": str(Path(problem).resolve()), **parse_options(option)},
         }
-    given = {
+    scales = {
         "bonus_scale": bonus_scale,
         "threshold_scale": threshold_scale,
         "estimator": estimator,
-        **parse_options(learner_option),
     }
+    more = parse_options(learner_option)
     stances = [parse_stance(each) for each in stance or ["pessimistic"]]
     learners: list[dict[str, Any]] = []
     for name in learner or ["spot"]:
-        options = needs(name, given)
+        taken = learner_names.options(name)  # those whose bounds are not the paper's have no scales
+        options = needs(name, {k: v for k, v in scales.items() if k in taken} | more)
         learners += [
             {"name": name, "options": options, "grid": {"stance": stances}},
             {"name": name, "options": {**options, "thresholds": "known"}},

@@ -96,6 +96,7 @@ def read_log(
     action_mask: ArrayLike | None = None,
     senses: str | Sequence[str] = ">=",
     ranges: Mapping[str, Any] | None = None,
+    stationary: bool = False,
     *,
     endings: Ending | Mapping[int, Ending] | None = None,
 ) -> Log:
@@ -103,7 +104,7 @@ def read_log(
 
     Args:
         source: a `.csv` or `.parquet` file, a mapping of columns, or a pandas DataFrame.
-        states: S; this and the next seven are what ``problem.interface`` and `env_interface` say. Sizes that are
+        states: S; this and the next eight are what ``problem.interface`` and `env_interface` say. Sizes that are
             not given are the largest ones in the data.
         actions: A.
         horizon: H.
@@ -112,6 +113,7 @@ def read_log(
         action_mask: ``[S,A]`` or ``[H,S,A]``.
         senses: ``">="``, ``"<="``, or one per constraint.
         ranges: of rewards and constraints, [0,1] by default.
+        stationary: whether every step is alike.
         endings: what the steps after an early end pay and count (deviation D7): one `Ending` for all, or one for each
             state in which an episode can end. Their absorbing states are the last of the S. Without it an
             episode of fewer than H steps is rejected.
@@ -137,6 +139,7 @@ def read_log(
         "action_mask": action_mask,
         "senses": senses,
         "ranges": ranges,
+        "stationary": stationary,
     }  # fmt: skip
     if None in (states, actions, horizon):
         _check_sizes(given, name)

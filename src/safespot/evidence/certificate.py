@@ -98,6 +98,10 @@ class Certificate:
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         for name in ("difference_bounds", "value_bounds", "threshold_bounds"):
             plain[name] = [end.tolist() for end in plain[name]]
+        if self.difference_bounds is None:
+            del plain["difference_bounds"]
+        else:
+            plain["difference_bounds"] = [end.tolist() for end in self.difference_bounds]
         return {
             **plain,
             "reward_bounds": list(self.reward_bounds),

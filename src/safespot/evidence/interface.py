@@ -46,7 +46,7 @@ class Doubts:
 
 @dataclass(frozen=True, eq=False)
 class Interface:
-    """Sizes, start, admissible actions, senses and ranges; and what is in doubt of the data that came through it."""
+    """Sizes, start, admissible actions, senses, ranges, whether steps are alike; and what is in doubt of the data."""
 
     S: int
     A: int
@@ -55,6 +55,7 @@ class Interface:
     start: int | None  # None: a distribution that is learned (D5)
     mask: Bool  # [H, S, A]
     units: Units
+    stationary: bool = False  # p, r and g do not depend on the step
     doubts: Doubts = field(default_factory=Doubts)
 
     @property
@@ -63,6 +64,7 @@ class Interface:
         return {
             "states": self.S, "actions": self.A, "horizon": self.H, "constraints": self.m,
             "start": self.start, "senses": self.units.senses, "ranges": self.units.ranges,
+            "stationary": self.stationary,
         }  # fmt: skip
 
     def inside(self, episode: Episode) -> InsideEpisode:
@@ -127,8 +129,14 @@ def make_interface(
     action_mask: ArrayLike | None = None,
     senses: str | Sequence[str] = ">=",
     ranges: Mapping[str, Any] | None = None,
+    stationary: bool = False,
 ) -> Interface:
     """Check a learner's first arguments."""
+    if not isinstance(stationary, bool | np.bool_):
+        raise InvalidOption(
+            f"stationary must be True or False: whether transitions, rewards and constraints are the same at every "
+            f"step; got {stationary!r}."
+        )
     S, A, H, m = (
         as_count(name, value, least=1, error=InvalidOption)
         for name, value in (
@@ -147,6 +155,7 @@ def make_interface(
         start=start,
         mask=_mask(action_mask, (H, S, A)),
         units=units_of_interface(m, senses, ranges, error=InvalidOption),
+        stationary=bool(stationary),
     )
 
 

@@ -49,8 +49,9 @@ def check_options(learner: str, given: Mapping[str, Any]) -> None:
 
 def needs(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a learner with what it cannot do without taken from the truth, where it is not given."""
-    takes = learners.options(name)
+    takes, required = learners.options(name), learners.required(name)
     words = {"policy": "optimal", "baseline": "slater"}
+    words = {option: word for option, word in words.items() if option in required}
     if "rho" not in given and "slack" not in given:
         words["rho" if "rho" in takes else "slack"] = "slater"
     return {option: word for option, word in words.items() if option in takes} | dict(given)

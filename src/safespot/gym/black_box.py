@@ -101,6 +101,9 @@ class BlackBox:
         constraint_totals: (low, high), one for all constraints or one each: where an episode's total lies, if that is
             a smaller range than that of H steps (falls, deaths: at most 1). An episode outside of it is an error.
         threshold_totals: the same of an episode's threshold samples.
+        stationary: whether transitions, rewards and constraints are the same at every step, as those of Gymnasium's
+            environments are: their dynamics do not see the clock. Learners that plan then share their counts between
+            the steps. No guarantee rests on it.
 
     A `ProblemEnv` declares all of this itself. The constructor plays one step, to see how many signals there are, or a
     few more, until one carries a threshold sample.
@@ -134,6 +137,7 @@ class BlackBox:
         clip: bool = False,
         constraint_totals: ArrayLike | None = None,
         threshold_totals: ArrayLike | None = None,
+        stationary: bool = True,
     ) -> None:
         actions = getattr(env, "action_space", None)
         if actions is None:
@@ -172,6 +176,7 @@ class BlackBox:
                 "action_mask": mask_with_endings(action_mask, seen.states, A, len(absorbing)),
                 "senses": terms.senses,
                 "ranges": terms.ranges,
+                "stationary": stationary,
             }
         self._known = make_interface(**self.interface)
         self.constraint_totals, self.threshold_totals = constraint_totals, threshold_totals

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,13 @@ from .opt_primal_dual import OptPrimalDual
 from .options import SpotOptions
 from .regularized import RegularizedPrimalDual
 from .spot import Spot
+from .spot_epochs import EpochsOptions, SpotEpochs
+from .yardsticks import ExploreThenPlan, PosteriorSampling
 
 __all__ = [
     "DOPE",
+    "EpochsOptions",
+    "ExploreThenPlan",
     "Fixed",
     "Learner",
     "OptCMDP",
@@ -33,8 +37,10 @@ __all__ = [
     "OptPessLP",
     "OptPessPrimalDual",
     "OptPrimalDual",
+    "PosteriorSampling",
     "RegularizedPrimalDual",
     "Spot",
+    "SpotEpochs",
     "SpotOptions",
     "Uniform",
     "find",
@@ -42,11 +48,12 @@ __all__ = [
     "make",
     "names",
     "options",
+    "required",
 ]
 
 _READY = (
-    DOPE, Fixed, OptCMDP, OptCMDPBonus, OptDual, OptPessLP, OptPessPrimalDual, OptPrimalDual,
-    RegularizedPrimalDual, Spot, Uniform,
+    DOPE, ExploreThenPlan, Fixed, OptCMDP, OptCMDPBonus, OptDual, OptPessLP, OptPessPrimalDual, OptPrimalDual,
+    PosteriorSampling, RegularizedPrimalDual, Spot, SpotEpochs, Uniform,
 )  # fmt: skip
 
 
@@ -72,6 +79,19 @@ def options(name: str) -> list[str]:
 
     """
     return [option.name for option in fields(find(name).options_type)]
+
+
+def required(name: str) -> list[str]:
+    """Those of its options that have no default.
+
+    Examples:
+        >>> import safespot as ss
+        >>> ss.learners.required("spot"), ss.learners.required("spot-epochs")
+        (['episodes'], [])
+
+    """
+    kinds = fields(find(name).options_type)
+    return [option.name for option in kinds if option.default is MISSING]
 
 
 def make(

@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -40,7 +40,7 @@ from ..spot.visits import (
 )
 from .compiled_step import observe_episode
 from .limits import empty_limits, grow_limits, limits_arrays, restored_limits
-from .options import LARGEST, DualOptions, Options
+from .options import LARGEST, AnyOptions, DualOptions, Options
 from .signature import checked, documented, signature_of
 
 FIRST_EPOCH = 1024  # episodes of the first epoch when T is unknown
@@ -93,9 +93,9 @@ class Learner(ABC):
     """
 
     name: ClassVar[str]  # what `learners.make` calls it
-    options_type: ClassVar[type[Options]]
+    options_type: ClassVar[type[AnyOptions]]
     interface: Interface
-    options: Options
+    options: AnyOptions
     rho: float = math.inf
     statistics: Statistics
     window: Any  # the threshold samples: `Window`, or `Totals` (`limits`)
@@ -113,15 +113,16 @@ class Learner(ABC):
         action_mask: ArrayLike | None = None,
         senses: str | Sequence[str] = ">=",
         ranges: Mapping[str, Any] | None = None,
+        stationary: bool = False,
         **options: Any,
     ) -> None:
         self.interface = f = make_interface(
-            states, actions, horizon, constraints, start, action_mask, senses, ranges
+            states, actions, horizon, constraints, start, action_mask, senses, ranges, stationary
         )
         self.options = o = checked(self.options_type, options)
         self.statistics = empty_statistics(f.H, f.S, f.A, f.m)
         self.declared = declare(f, o.thresholds, o.constraint_totals, o.threshold_totals)
-        self.window = empty_limits(f, o, self.declared)
+        self.window = self._empty_window()
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         """A learner is known by its name, and its signature is that of its options."""
@@ -279,6 +280,10 @@ class Learner(ABC):
         chosen: Float = xi * lower + (1.0 - xi) * upper
         return chosen
 
+    def _empty_window(self) -> Any:
+        """Where the thresholds' samples are kept, before the first."""
+        return empty_limits(self.interface, cast("Options", self.options), self.declared)
+
     def _known_limits(self) -> Float | None:
         """``[m]``: the thresholds that were given, inside; None: they are learned."""
         if self.options.thresholds is None:
@@ -303,7 +308,7 @@ class Learner(ABC):
 
     def _radii(self, now: Epoch, *, bernstein: bool = False) -> Radii:
         """The radii of an epoch; anytime, its share of delta is ``delta / (k (k+1))``."""
-        f, o = self.interface, self.options
+        f, o = self.interface, cast("Options", self.options)
         k = now.number
         return make_radii(
             f.S, f.A, f.H, f.m, now.last, o.delta if o.episodes is not None else o.delta / (k * (k + 1)),
@@ -322,7 +327,11 @@ class Learner(ABC):
                 arrays[f"option.{option.name}"] = value
             else:
                 options[option.name] = "inf" if value == math.inf else value
-        about = {"learner": self.name, "interface": self.interface.arguments, "options": options}
+        doubts = self.interface.doubts
+        about = {
+            "learner": self.name, "interface": self.interface.arguments, "options": options,
+            "clipped": doubts.clipped, "rejected": doubts.rejected,
+        }  # fmt: skip
         write_arrays(path, "learner", arrays, about)
 
     @classmethod
@@ -340,6 +349,9 @@ class Learner(ABC):
                 arguments[name.removeprefix("option.")] = arrays.pop(name)
             learner = cls(**arguments)
             learner.restore(arrays)
+            for name in ("clipped", "rejected"):  # what was in doubt of its data still is
+                count = as_count(name, about[name], least=0, error=InvalidFile)
+                setattr(learner.interface.doubts, name, count)
         except (
             SafespotError,
             KeyError,

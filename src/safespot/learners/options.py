@@ -18,7 +18,7 @@ REPLAN = {"never": 0, "always": 1, "doubling": 2}  # by which factor a count gro
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class AnyOptions:
     """What every learner takes: how long, where the limits come from, and how sure to be.
 
     Args:
@@ -27,13 +27,8 @@ class Options:
         stance: "pessimistic", "optimistic", or xi in [0,1] between them.
         window: gamma in (0,1]: the share of the finished episodes that the threshold estimate looks at.
         delta: the confidence is 1 - delta.
-        bonus_scale: c, of every radius but the thresholds'; 1 is what the theorems need, practice takes less.
-        estimator: "representative" (the paper: the most visited pair of a step), "pooled" (all of them) or "total"
-            (an episode's sum, whose bounds hold at full scale and pay nothing for states, actions and steps).
-        threshold_scale: k; 1 is what the theorems need.
-        clip_thresholds: whether threshold bounds are clipped to [0,1] per step (D2).
-        independent_hints: for "total", that the threshold samples of an episode's steps have noise of their own each.
-        shared_threshold: for "total", that every sample has the same mean, so that steps without one cost nothing.
+        independent_hints: that the threshold samples of an episode's steps have noise of their own each.
+        shared_threshold: that every threshold sample has the same mean, so that steps without one cost nothing.
         constraint_totals: (low, high), one for all constraints or one each: where an episode's total of constraint
             signals lies, if that is a smaller range than that of H steps. What is proven from play is sharper with it.
         threshold_totals: the same of an episode's threshold samples.
@@ -45,10 +40,6 @@ class Options:
     stance: str | float = "pessimistic"
     window: float = 1.0
     delta: float = 0.05
-    bonus_scale: float = 1.0
-    estimator: str = "representative"
-    threshold_scale: float = 1.0
-    clip_thresholds: bool = True
     independent_hints: bool = False
     shared_threshold: bool = False
     constraint_totals: tuple[tuple[float, ...], ...] | tuple[float, ...] | None = None
@@ -65,14 +56,50 @@ class Options:
         self._set("window", _number("window", self.window, 0.0, 1.0, open_low=True))
         delta = _number("delta", self.delta, 0.0, 1.0, open_low=True, open_high=True)
         self._set("delta", delta)
+        for name in ("independent_hints", "shared_threshold"):
+            self._set_flag(name)
+        for name in ("constraint_totals", "threshold_totals"):
+            self._set(name, nested(name, getattr(self, name)))
+
+    def _set(self, name: str, value: Any) -> None:
+        """Keep a number as Python's own, so that it can be written to a file."""
+        object.__setattr__(self, name, value)
+
+    def _set_flag(self, name: str) -> None:
+        """True or False."""
+        if not isinstance(getattr(self, name), bool):
+            raise InvalidOption(f"{name} must be True or False, got {getattr(self, name)!r}.")
+
+    @property
+    def xi(self) -> float:
+        """The weight of the optimistic bound."""
+        return STANCES[self.stance] if isinstance(self.stance, str) else float(self.stance)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(AnyOptions):
+    """What learners take whose bounds are the paper's: beside `AnyOptions`, their radii.
+
+    Args:
+        bonus_scale: c, of every radius but the thresholds'; 1 is what the theorems need, practice takes less.
+        estimator: "representative" (the paper: the most visited pair of a step), "pooled" (all of them) or "total"
+            (an episode's sum, whose bounds hold at full scale and pay nothing for states, actions and steps).
+        threshold_scale: k; 1 is what the theorems need.
+        clip_thresholds: whether threshold bounds are clipped to [0,1] per step (D2).
+
+    """
+
+    bonus_scale: float = 1.0
+    estimator: str = "representative"
+    threshold_scale: float = 1.0
+    clip_thresholds: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         _choice("estimator", self.estimator, ("representative", "pooled", "total"))
         for name in ("bonus_scale", "threshold_scale"):
             self._set_step(name)
-        for name in ("clip_thresholds", "independent_hints", "shared_threshold"):
-            if not isinstance(getattr(self, name), bool):
-                raise InvalidOption(f"{name} must be True or False, got {getattr(self, name)!r}.")
-        for name in ("constraint_totals", "threshold_totals"):
-            self._set(name, nested(name, getattr(self, name)))
+        self._set_flag("clip_thresholds")
         self._check_estimator()
 
     def _check_estimator(self) -> None:
@@ -87,20 +114,11 @@ class Options:
                 "estimator='total' needs no threshold_scale and no clip_thresholds: its bounds hold as they are."
             )
 
-    def _set(self, name: str, value: Any) -> None:
-        """Keep a number as Python's own, so that it can be written to a file."""
-        object.__setattr__(self, name, value)
-
     def _set_step(self, name: str) -> None:
         """A scale or a step, not negative, where one is given."""
         if getattr(self, name) is not None:
             value = _number(name, getattr(self, name), 0.0, LARGEST)
             self._set(name, value)
-
-    @property
-    def xi(self) -> float:
-        """The weight of the optimistic bound."""
-        return STANCES[self.stance] if isinstance(self.stance, str) else float(self.stance)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,7 +245,10 @@ def _number(
         value, (int, float, np.integer, np.floating)
     ):
         raise InvalidOption(f"{name} must be a number in {ends}, got {value!r}.")
-    x = float(value)
+    try:
+        x = float(value)
+    except OverflowError:  # a whole number that no float can be
+        x = math.inf if value > 0 else -math.inf
     above = x > low if open_low else x >= low
     under = x < high if open_high else x <= high
     if not (above and under):

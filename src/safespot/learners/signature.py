@@ -17,6 +17,7 @@ start: the first state; None: a distribution, which is learned (D5).
 action_mask: ``[S,A]`` or ``[H,S,A]``, what is admissible; None: everything.
 senses: ">=" or "<=", one for all constraints or one for each.
 ranges: of rewards and constraints, in the user's units.
+stationary: whether transitions, rewards and constraints are the same at every step; planners then share counts.
 """
 
 

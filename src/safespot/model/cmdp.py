@@ -51,6 +51,24 @@ class Model(NamedTuple):
         return limits
 
 
+def steps_alike(model: Model) -> bool:
+    """Whether transitions, rewards and constraints are the same at every step."""
+    P, payoffs = model.P, model.payoffs
+    alike = bool((payoffs == payoffs[:, :1]).all())
+    if not alike or len(P.dense) + len(P.starts) == 1:
+        return alike
+    if len(P.dense) > 0:
+        return bool((P.dense == P.dense[:1]).all())
+    lengths = P.starts - P.starts[:, :1]
+    if not (lengths == lengths[:1]).all():
+        return False
+    blocks = (len(P.starts), int(lengths[0, -1]))
+    return all(
+        bool((rows == rows[:1]).all())
+        for rows in (P.successors.reshape(blocks), P.probabilities.reshape(blocks))
+    )
+
+
 class CMDP:
     """A finite constrained Markov decision process, validated and frozen.
 

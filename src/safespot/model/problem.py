@@ -7,7 +7,7 @@ from typing import Any
 from ..arrays import Float, as_floats, frozen
 from ..errors import InvalidModel
 from ..units import spread_thresholds
-from .cmdp import CMDP
+from .cmdp import CMDP, steps_alike
 from .signals import Signals
 
 
@@ -30,6 +30,7 @@ class Problem:
     cmdp: CMDP
     signals: Signals
     target: Float  # [m, H]: where the thresholds drift to, inside
+    stationary: bool  # p, r and g do not depend on the step
 
     def __init__(self, cmdp: CMDP, signals: Signals | None = None) -> None:
         if not isinstance(cmdp, CMDP):
@@ -43,7 +44,9 @@ class Problem:
             _, target = spread_thresholds(
                 as_floats("drift thresholds", signals.drift.thresholds), cmdp.H, cmdp.units
             )
-        self.__dict__.update(cmdp=cmdp, signals=signals, target=target)
+        self.__dict__.update(
+            cmdp=cmdp, signals=signals, target=target, stationary=steps_alike(cmdp.model)
+        )
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Problem is frozen; make a new one with another `{name}`.")
@@ -64,6 +67,7 @@ class Problem:
             "action_mask": cmdp.actions,
             "senses": cmdp.senses,
             "ranges": cmdp.units.ranges,
+            "stationary": self.stationary,
         }
 
     def alpha(self, episode: int) -> Float:

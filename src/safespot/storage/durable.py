@@ -41,7 +41,7 @@ from ..errors import InUse, InvalidEpisode, InvalidFile, InvalidOption, SolverEr
 from ..evidence.interface import Interface
 from ..evidence.meter import SafetyMeter
 from ..learners import Learner, load
-from ..learners.options import Options
+from ..learners.options import AnyOptions
 from ..syscalls import Lock, take_lock
 from . import journal
 
@@ -144,7 +144,7 @@ class DurableLearner:
             return self.learner.interface
 
     @property
-    def options(self) -> Options:
+    def options(self) -> AnyOptions:
         """The learner's options."""
         with self._alone():
             return self.learner.options

@@ -102,7 +102,20 @@ def play_chunk(
             return n
         look_before(watching.observer, rates, policy, window, watching.tracker)
         row = watching.record.written[0]
-        stale = not watch(playing, n, watching, state, policy, stale)
+        t = state.finished[0] + 1
+        if playing.progress[n] != played.progress[0]:
+            set_thresholds(truth, playing.progress[n], played, watching.tracker)
+        stale = not watch(
+            truth.model,
+            playing.optima[n],
+            t,
+            watching,
+            state.lam,
+            state.lower,
+            state.upper,
+            policy,
+            stale,
+        )
         see(truth, playing.noise, n, state.pi, played)
         if watching.metering.checked and not totals_fit(watching.metering.declared, episode):
             return n
@@ -121,28 +134,34 @@ def play_chunk(
 
 @inlined
 def watch(
-    playing: Playing, n: int, watching: Watching, state: Any, policy: Float, stale: bool
+    model: Model,
+    optimum: float,
+    t: int,
+    watching: Watching,
+    lam: Float,
+    lower: Float,
+    upper: Float,
+    policy: Float,
+    stale: bool,
 ) -> bool:
-    """Before episode n: its thresholds, and where asked for the exact values of its policy, tracked and recorded.
+    """Before episode t: where asked for the exact values of its policy, tracked and recorded.
 
-    `stale`: the policy has moved since its values were last taken. Returns whether they are fresh now.
+    `stale`: the policy has moved since its values were last taken. Returns whether they are fresh now. It takes what
+    it reads and not the learner's whole state, which would take seconds to compile.
     """
     tracker, record = watching.tracker, watching.record
-    t = state.finished[0] + 1
-    if playing.progress[n] != playing.played.progress[0]:
-        set_thresholds(playing.truth, playing.progress[n], playing.played, tracker)
     row = record.written[0]
     wanted = row < record.episodes.shape[0] and record.episodes[row] == t
     if watching.every or wanted:
         if stale:
             forward_values(
-                playing.truth.model, policy,
+                model, policy,
                 tracker.now, tracker.after, tracker.mass, tracker.visits, tracker.values,
             )  # fmt: skip
         stale = False
-        track(tracker, float(t), playing.optima[n])
+        track(tracker, float(t), optimum)
         if wanted:
-            write_row(record, tracker.values, state.lam, state.lower, state.upper, tracker.totals)
+            write_row(record, tracker.values, lam, lower, upper, tracker.totals)
     return not stale
 
 

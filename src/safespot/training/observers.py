@@ -49,6 +49,8 @@ def look_after(
 
 @overload_inlined(look_before)
 def _look_before(observer: Any, rates: Any, policy: Any, window: Any, tracker: Any) -> Any:
+    if observer.instance_class is Nobody:  # so that nothing is compiled for it
+        return lambda observer, rates, policy, window, tracker: None
     look = _BEFORE[observer.instance_class]
     return lambda observer, rates, policy, window, tracker: look(
         observer, rates, policy, window, tracker
@@ -69,6 +71,12 @@ def _look_after(
     recorded: Any,
 ) -> Any:
     look = _AFTER[observer.instance_class]
+    if observer.instance_class is Nobody:
+        return (
+            lambda observer, truth, rates, state, statistics, window, played, tracker, row, recorded: (
+                None
+            )
+        )
     return (
         lambda observer, truth, rates, state, statistics, window, played, tracker, row, recorded: (
             look(observer, truth, rates, state, statistics, window, played, tracker, row, recorded)

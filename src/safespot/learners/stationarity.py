@@ -1,0 +1,70 @@
+"""Whether the data contradict that all steps of an episode are alike.
+
+For every pair, the successors that followed it at different steps make a table of counts, whose homogeneity Pearson's
+chi-squared test looks at; the means of its signals at different steps make another statistic of that kind, with p (1-p)
+as the variance, the largest that a signal in [0,1] can have. Steps that were visited too rarely for the normal
+approximation are left out, and so are successors that were; the level is shared by all tests (Bonferroni).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..arrays import Float
+from ..spot.visits import Statistics
+from .plausible_models import counts
+
+LEVEL = 1e-4  # the probability of any false alarm, about
+ENOUGH = 5.0  # expected counts from which the approximation holds
+LARGEST = (
+    2**24
+)  # entries of the table of all counts beyond which nothing is tested: it would cost too much
+
+
+def contradictions(statistics: Statistics, A: int) -> list[tuple[int, int]]:
+    """The pairs (state, action) whose steps differ by more than noise, the clearest first."""
+    from scipy.stats import chi2
+
+    H, pairs = statistics.n.shape
+    S = pairs // A
+    if H * pairs * S > LARGEST:
+        return []
+    table = counts(statistics)  # [H, S*A, S]
+    often = statistics.n >= 2.0 * ENOUGH
+    tested = np.flatnonzero(often.sum(axis=0) >= 2)
+    found = []
+    for pair in tested:
+        steps = often[:, pair]
+        n = statistics.n[steps, pair].astype(float)
+        parts = [_successors(table[steps, pair], n)]
+        parts += [_means(sums[steps, pair], n) for sums in statistics.sums]
+        p = min(
+            (float(chi2.sf(statistic, freedom)) for statistic, freedom in parts if freedom > 0),
+            default=1.0,
+        )
+        if p * len(tested) * len(parts) < LEVEL:
+            found.append((p, int(pair)))
+    return [divmod(pair, A) for _, pair in sorted(found)]
+
+
+def _successors(table: Float, n: Float) -> tuple[float, int]:
+    """Pearson's statistic of counts ``[steps, S]`` and its degrees of freedom; rare successors are one."""
+    seen = table.sum(axis=0)
+    rare = seen / n.sum() * n.min() < ENOUGH
+    cells = np.column_stack([table[:, ~rare], table[:, rare].sum(axis=1)])
+    share = cells.sum(axis=0) / n.sum()
+    kept = share * n.min() >= ENOUGH
+    if kept.sum() < 2:
+        return 0.0, 0
+    expected = n[:, None] * share[kept]
+    statistic = float(((cells[:, kept] - expected) ** 2 / expected).sum())
+    return statistic, (len(n) - 1) * (int(kept.sum()) - 1 + int(not kept.all()))
+
+
+def _means(sums: Float, n: Float) -> tuple[float, int]:
+    """The same of the means of a signal at every step."""
+    mean = float(sums.sum() / n.sum())
+    variance = mean * (1.0 - mean)
+    if variance * n.min() < ENOUGH:
+        return 0.0, 0
+    return float((n * (sums / n - mean) ** 2).sum() / variance), len(n) - 1

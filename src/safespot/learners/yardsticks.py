@@ -1,0 +1,66 @@
+"""Yardsticks for `SpotEpochs`: the same phases, proposals and trials, with simpler ways to explore."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .phases import PhaseState
+from .pooled_models import Plan, best_plan, count_model, pool
+from .spot_epochs import EXPLORING, SpotEpochs
+
+SHARE = 1.0 / 3.0  # of a phase, in which actions are drawn at random
+PRIOR = 0.5  # of each end of a signal's mean (Jeffreys)
+STREAM = 7  # spawn keys (7, t): draws of their own, the same whoever repeats them
+
+
+class ExploreThenPlan(SpotEpochs):
+    """All admissible actions alike for a third of each phase, then the plan, which is tried.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("machine")
+        >>> learner = ss.ExploreThenPlan(**problem.interface)
+        >>> run = ss.learn(problem, learner, episodes=500, seed=0)
+        >>> learner.proposal.shape == run.policy.shape
+        True
+
+    """
+
+    name = "explore-then-plan"
+
+    def _exploring_plan(self, state: PhaseState) -> tuple[Plan, float]:
+        mask, m = self.interface.mask, self.interface.m
+        uniform = mask / mask.sum(axis=2, keepdims=True)
+        return Plan(uniform, np.zeros(m), np.zeros(1 + m), True, 0, ()), SHARE
+
+
+class PosteriorSampling(SpotEpochs):
+    """Exploring plans are the best ones of a model drawn from what the counts leave open.
+
+    Successors come from the Dirichlet distribution of their counts, the means of signals from Beta distributions;
+    imaginary visits stand for what was never seen, as in `SpotEpochs`.
+
+    Examples:
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("machine")
+        >>> learner = ss.PosteriorSampling(**problem.interface)
+        >>> run = ss.learn(problem, learner, episodes=500, seed=0)
+        >>> learner.proposal.shape == run.policy.shape
+        True
+
+    """
+
+    name = "posterior-sampling"
+
+    def _exploring_plan(self, state: PhaseState) -> tuple[Plan, float]:
+        t = int(state.finished[0])
+        rng = np.random.default_rng(np.random.SeedSequence(0, spawn_key=(STREAM, t)))
+        pooled = pool(self.statistics, self.interface)
+        drawn = rng.gamma(pooled.counts)
+        rows = np.repeat(np.arange(pooled.n.size), np.diff(pooled.first, axis=1).reshape(-1))
+        totals = np.bincount(rows, drawn, pooled.n.size)
+        scale = pooled.n.reshape(-1) / np.where(totals > 0.0, totals, 1.0)
+        means = rng.beta(pooled.sums + PRIOR, (pooled.n - pooled.sums).clip(0.0) + PRIOR)
+        sampled = pooled._replace(counts=drawn * scale[rows], sums=means * pooled.n)
+        model = count_model(sampled, self._optimism(), self._known, self._mask)
+        return best_plan(model, self.limits), EXPLORING
