@@ -141,8 +141,8 @@ def test_the_sum_of_bonuses_bounds_every_run() -> None:
 
 
 def test_the_strong_violation_of_trials_grows_as_the_root_of_their_number() -> None:
-    bounds = [theory.trial_violation(T, 1.0, 4.0) for T in (10**4, 10**6, 10**8)]
-    assert 10.0 < bounds[2] / bounds[1] < 12.0  # a logarithm beyond 10
+    bounds = [theory.trial_violation(T, 1.0, 4.0) for T in (10**8, 10**10)]
+    assert 10.0 < bounds[1] / bounds[0] < 11.0  # a logarithm beyond 10
     by_hand = math.log(4 * 14 * 15 * 2 / (0.9 * 0.05)) + 2.0
     root = 33 / 16 * (2 + math.sqrt(2)) * 3.0 * math.sqrt(2 * by_hand * 2**14)
     rest = 14 * (33 / 16 * 8.0 * by_hand + 8.0)

@@ -71,13 +71,13 @@ BESIDE = ("dosing", "inventory", "machine", "random", "river-swim", "deep-sea 10
 # name -> constants of `spot_epochs`
 CANDIDATES: dict[str, dict[str, Any]] = {
     "imaginary visits alone, half of each phase": {
-        "CURIOSITY": 0.0,
+        "CURIOSITY": 1e-6,
         "CARE": 0.0,
-        "EAGERNESS": math.inf,
+        "EAGERNESS": 1e12,
     },
-    "1 standard error, no margin, half": {"CURIOSITY": 1.0, "CARE": 0.0, "EAGERNESS": math.inf},
-    "4 standard errors, no margin, half": {"CARE": 0.0, "EAGERNESS": math.inf},
-    "4 standard errors, margin, half": {"EAGERNESS": math.inf},
+    "1 standard error, no margin, half": {"CURIOSITY": 1.0, "CARE": 0.0, "EAGERNESS": 1e12},
+    "4 standard errors, no margin, half": {"CARE": 0.0, "EAGERNESS": 1e12},
+    "4 standard errors, margin, half": {"EAGERNESS": 1e12},
     "2 standard errors": {"CURIOSITY": 2.0},
     "8 standard errors": {"CURIOSITY": 8.0},
     "margin of 2 standard errors": {"CARE": 2.0},
@@ -126,7 +126,7 @@ def measure(problem: ss.Problem, learner: Learner, episodes: int, seed: int) -> 
         value=1.0 - lost / abs(run.optimum),
         trying=_mean(short[late & ~exploring]),
         exploring=_mean(short[exploring]),
-        first=float(issued[0].episode) if issued else math.inf,
+        first=float(issued[0].episode) if issued else 1e12,
         certificates=len(issued),
         false=false,
         regret=float(run.regret[-1]) / episodes / abs(run.optimum),

@@ -68,6 +68,9 @@ OUTSIDE = 13  # whether an episode's total lay outside of what was declared
 CLOCK = 14
 
 
+OWED = 6  # the row of `Memory` that the kernel writes
+
+
 class PhaseRates(NamedTuple):
     """What stays the same within a part of a phase."""
 
@@ -115,7 +118,8 @@ class Memory:
     SPREAD = 3  # the standard deviation of an episode's D in the last trial
     VALUE_SPREAD = 4  # the same of its total of g
     PRICE = 5  # the multipliers of the last proposal
-    ROWS = 6
+    OWED = OWED  # what exploring episodes fell short by and have not made up for
+    ROWS = 7
 
 
 def empty_phases(pi: Policy, totals: TotalRates, m: int, counts: int) -> PhaseState:
@@ -166,6 +170,8 @@ def phase_step(
             state.lower, state.upper, state.x, episode,
         )  # fmt: skip
     over = False
+    if clock[PART] == EXPLORING and clock[OWN] > 0:
+        note_shortfall(rates.declared, state.memory[OWED], state.x, episode)
     if clock[PART] == EXPLORING and rates.budget.shape[0] > 0:
         if clock[OWN] > 0:
             pay_for_exploring(
@@ -195,6 +201,15 @@ def something_due(clock: Int, t: int) -> bool:
     elif clock[PART] != RETREATED:
         due |= clock[VERDICT] == BROKEN
     return bool(due)
+
+
+@inlined
+def note_shortfall(declared: Declared, owed: Float, x: Float, episode: InsideEpisode) -> None:
+    """``owed <- max(0, owed - D)``; where samples are missing, D lies in the middle of what they leave open."""
+    differences(declared, episode.rewards, episode.constraints, episode.thresholds, x)
+    for i in range(owed.shape[0]):
+        middle = (1.0 + x[2 + 2 * i] - x[3 + 2 * i]) / 2.0
+        owed[i] = max(0.0, owed[i] - declared.least[i] - declared.width[i] * middle)
 
 
 @inlined

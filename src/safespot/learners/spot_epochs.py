@@ -74,6 +74,7 @@ EAGERNESS = (
 OPTIMISM = 0.05  # imaginary visits of exploring plans
 CURIOSITY = 4.0  # standard errors of a pair that are added to its reward in exploring plans
 CARE = 1.0  # standard errors of V_g that are the margin of exploring plans
+REPAYMENT = 200.0  # episodes in which exploring makes up for what it fell short by
 PESSIMISM = 0.1  # imaginary visits of proposals
 PATIENCE = 100  # no new exploring plan before one part in so many of all episodes
 WORK = 5_000  # transitions that a plan may read per step of the episodes until the next one
@@ -307,6 +308,7 @@ class SpotEpochs(Learner):
         plain = self._model(self._optimism())
         model = with_bonus(plain, self._known, state.pi, prices, CURIOSITY)
         margin = CARE * standard_errors(model, self._known, state.pi, t)[1]
+        margin = margin + state.memory[Memory.OWED] / REPAYMENT
         plan = best_plan(model, self.limits + (1.0 - 2.0 * self.options.xi) * margin)
         value = standard_errors(plain, self._known, plan.policy, t)[0][0]
         raised = (plan.values[0] - value) / max(float(value), 1e-9)
