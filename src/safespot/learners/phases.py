@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import Float, InsideEpisode, Int, Policy
-from ..evidence.differences import Declared, differences, totals_fit
+from ..evidence.differences import Declared, differences, reward_share, totals_fit
 from ..evidence.sequences import (
     ChangingMeans,
     FixedMeans,
@@ -104,7 +104,7 @@ class PhaseState(NamedTuple):
     exploring: ChangingMeans  # [m]: D of exploring episodes
     spent: Float  # [m]: what exploring has cost at most, inside
     memory: Float  # [Memory.ROWS, m]
-    x: Float  # [2+2m]: these three are buffers
+    x: Float  # [2m]: these three are buffers
     cost: Float  # [m]
     scratch: Float  # [m]
 
@@ -131,7 +131,7 @@ def empty_phases(pi: Policy, totals: TotalRates, m: int, counts: int) -> PhaseSt
         visits=np.zeros(counts, np.int64), planned=np.zeros(counts, np.int64),
         totals=total_state(totals, H), trial=empty_trial(m), exploring=changing_means(m),
         spent=np.zeros(m), memory=np.zeros((Memory.ROWS, m)),
-        x=np.zeros(2 + 2 * m), cost=np.zeros(m), scratch=np.zeros(m),
+        x=np.zeros(2 * m), cost=np.zeros(m), scratch=np.zeros(m),
     )  # fmt: skip
 
 
@@ -206,9 +206,9 @@ def something_due(clock: Int, t: int) -> bool:
 @inlined
 def note_shortfall(declared: Declared, owed: Float, x: Float, episode: InsideEpisode) -> None:
     """``owed <- max(0, owed - D)``; where samples are missing, D lies in the middle of what they leave open."""
-    differences(declared, episode.rewards, episode.constraints, episode.thresholds, x)
+    differences(declared, episode.constraints, episode.thresholds, x)
     for i in range(owed.shape[0]):
-        middle = (1.0 + x[2 + 2 * i] - x[3 + 2 * i]) / 2.0
+        middle = (1.0 + x[2 * i] - x[2 * i + 1]) / 2.0
         owed[i] = max(0.0, owed[i] - declared.least[i] - declared.width[i] * middle)
 
 
@@ -225,11 +225,11 @@ def pay_for_exploring(
 ) -> None:
     """What exploring may have cost: ``U(t) = min(upper bound of the sum, U(t-1) + the most of one episode)``.
 
-    `x` ``[2+2m]``, `cost` and `low` ``[m]`` are buffers.
+    `x` ``[2m]``, `cost` and `low` ``[m]`` are buffers.
     """
-    differences(declared, episode.rewards, episode.constraints, episode.thresholds, x)
+    differences(declared, episode.constraints, episode.thresholds, x)
     for i in range(cost.shape[0]):
-        cost[i] = x[2 + 2 * i]
+        cost[i] = x[2 * i]
     observe_changing(exploring, cost)
     sums_of_means(exploring, level, low)
     n = exploring.counted[0]
@@ -251,10 +251,11 @@ def watch_trial(
     x: Float,
     episode: InsideEpisode,
 ) -> None:
-    """Count an episode of the policy on trial, and decide as soon as the bounds do; `x` ``[2+2m]`` is a buffer."""
-    differences(declared, episode.rewards, episode.constraints, episode.thresholds, x)
-    for side in range(2):
-        observe_fixed(targets, trial, side, x[side])
+    """Count an episode of the policy on trial, and decide as soon as the bounds do; `x` ``[2m]`` is a buffer."""
+    differences(declared, episode.constraints, episode.thresholds, x)
+    reward = reward_share(declared, episode.rewards)
+    observe_fixed(targets, trial, 0, reward)
+    observe_fixed(targets, trial, 1, 1.0 - reward)
     kept, broken = True, False
     for i in range(lower.shape[0]):
         row, value = 2 + 4 * i, 0.0
@@ -263,7 +264,7 @@ def watch_trial(
         least, most = declared.values[0, i], declared.values[1, i]
         value = min(max((value - least) / (most - least), 0.0), 1.0)
         for j in range(4):
-            new = x[2 + 2 * i + j] if j < 2 else value if j == 2 else 1.0 - value
+            new = x[2 * i + j] if j < 2 else value if j == 2 else 1.0 - value
             observe_fixed(targets, trial, row + j, new)
             if clock[VERDICT] == OPEN:
                 read_when_due(targets, trial, row + j, level)
