@@ -289,7 +289,7 @@ def _table(source: Any, name: str) -> Columns:
 def _relation(path: Path) -> str:
     check_ending(path)
     if not path.is_file():
-        raise InvalidFile(f"there is no file {path}.")
+        raise InvalidFile(f"file not found: {path}.")
     return tables.csv(path) if path.suffix == ".csv" else tables.parquet([path])
 
 
