@@ -63,7 +63,7 @@ def names() -> list[str]:
     Examples:
         >>> import safespot as ss
         >>> ss.learners.names()
-        ['dope', 'fixed', 'opt-cmdp', ..., 'spot', 'uniform']
+        ['dope', 'explore-then-plan', 'fixed', ..., 'spot', 'spot-epochs', 'uniform']
 
     """
     return sorted(learner.name for learner in _READY)
