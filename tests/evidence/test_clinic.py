@@ -100,7 +100,8 @@ def test_few_runs_miss() -> None:
 
 
 def test_a_third_of_the_radius_is_caught() -> None:
-    assert clopper_pearson(misses(200, 500, 3.0)[1], 200)[0] > 0.02
+    """Of the meter: bounds per sample are so cautious that a third of them seldom misses, too."""
+    assert clopper_pearson(misses(200, 500, 3.0)[0], 200)[0] > DELTA
 
 
 @pytest.mark.slow
