@@ -284,7 +284,7 @@ def test_a_trial_counts_only_what_its_policy_played(tmp_path: Path) -> None:
         ss.play(problem, learner.policy, streams, 42),
         played=policy_digest(np.array(learner.policy)),
     )
-    learner.observe(ss.play(problem, other, streams, 43), played="of somebody else")
+    learner.observe(ss.play(problem, other, streams, 43), played=policy_digest(other))
     assert learner.state.trial.counted[0] == 2
     with pytest.raises(ss.InvalidOption, match="played"):
         learner.observe(ss.play(problem, other, streams, 44), played=[[2.0, 0.0]])
