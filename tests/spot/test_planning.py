@@ -124,9 +124,9 @@ def test_start_gap() -> None:
     starts = np.array([3, 1])
     planning.start_gap(G, 1, starts, 4, 0.1, gap)
     assert gap.tolist() == [2.0, 1.0]  # a known start: no bonus
-    planning.start_gap(G, -1, starts, 4, 0.1, gap)
+    planning.start_gap(G, 2, starts, 4, 0.1, gap)
     np.testing.assert_allclose(gap, [0.875 - 0.1, 0.4375 - 0.1], rtol=1e-15)  # D5
-    planning.start_gap(G, -1, starts, 4, 0.5, gap)
+    planning.start_gap(G, 2, starts, 4, 0.5, gap)
     assert gap.tolist() == [0.375, 0.0]  # truncated at H
-    planning.start_gap(G, -1, np.array([0, 0]), 0, 0.0, gap)
+    planning.start_gap(G, 2, np.array([0, 0]), 0, 0.0, gap)
     assert gap.tolist() == [0.0, 0.0]  # H before the first episode
