@@ -14,7 +14,7 @@ import pytest
 
 import safespot as ss
 from safespot.learners import learner as learner_module
-from safespot.learners import spot as spot_module
+from safespot.learners import primal_dual as primal_dual_module
 from safespot.spot import visits
 from safespot.training import learn as training
 from safespot.training import loop
@@ -196,8 +196,8 @@ def test_an_interrupt_leaves_whole_episodes_and_the_run_so_far(
 
 @pytest.mark.parametrize(
     ("module", "where"),
-    [(spot_module, name) for name in ("softmax", "refresh_all", "threshold_bounds")]
-    + [(learner_module, "radii")],
+    [(primal_dual_module, name) for name in ("softmax", "refresh_all", "derive_bounds")]
+    + [(learner_module, "make_radii")],
 )
 def test_an_interrupt_while_an_epoch_begins(
     module: Any, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
