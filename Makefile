@@ -10,14 +10,14 @@ demo: .venv/ready
 	  --learner-option policy_step=0.001 --learner-option dual_step=0.005 --out results/demo
 
 test: check
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest -n 2 -m "not slow"
 
 test-slow: .venv/ready
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
+	$(BIN)/python -m pytest -n 2 -m slow
 
 # Once with every array index checked: Numba does not do it by default.
 test-bounds: .venv/ready
-	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -n 2 -m "not slow"
 
 # Damaged files, nonsense, kills, power failures, long runs: in full, and their figures go into docs/reliability.md.
 test-reliability: .venv/ready
