@@ -136,7 +136,9 @@ def test_the_first_proof_is_when_one_would_first_have_been_told() -> None:
     told = next(
         n
         for n in range(1, 401)
-        if ss.certify_played(ss.read_log(columns(episodes[:n]), **problem.interface)).certificate.verdict
+        if ss.certify_played(
+            ss.read_log(columns(episodes[:n]), **problem.interface)
+        ).certificate.verdict
         == ("safe",)
     )
     assert found is not None

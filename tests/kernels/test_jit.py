@@ -76,7 +76,7 @@ def test_every_copy_of_the_package_finds_what_one_compiled(tmp_path: Path) -> No
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
         copy_package(tmp_path / name)
-    caches = {"XDG_CACHE_HOME": str(tmp_path / "caches")}
+    caches: Any = {"XDG_CACHE_HOME": str(tmp_path / "caches")}
     assert run_kernel(tmp_path / "one", **caches) == [[6.0], 0]
     assert run_kernel(tmp_path / "other", **caches) == [[6.0], 1]
     (folder,) = (tmp_path / "caches" / "safespot" / "kernels").iterdir()

@@ -1,6 +1,6 @@
 """How long to a proof: episodes and seconds until a learner is safe, good, and proven to be.
 
-    python -m safespot.benchmarks.proof [--seeds 3] [--only PROBLEM ...]        rewrites the table of docs/performance.md
+    python -m safespot.benchmarks.proof [--seeds 3] [--only PROBLEM ...]     rewrites the table of docs/performance.md
 
 Protocol, fixed before the runs:
 
@@ -18,8 +18,9 @@ A dash is what did not happen within the episodes played.
 from __future__ import annotations
 
 import argparse
+import functools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -100,8 +101,10 @@ def rows(names: list[str], seeds: int) -> Iterator[str]:
     yield "|---|---|---:|---:|---:|"
     for name in names:
         problem = ss.problems.make(name.partition(",")[0], **PROBLEMS[name])
-        makers = {"**spot-epochs**": lambda p=problem: SpotEpochs(**p.interface)}
-        makers |= others(problem, EPISODES)
+        makers: dict[str, Callable[[], Learner]] = {
+            "**spot-epochs**": functools.partial(SpotEpochs, **problem.interface),
+            **others(problem, EPISODES),
+        }
         for title, make in makers.items():
             found = [moments(problem, make(), FIRST_SEED + k) for k in range(seeds)]
             cells = [_cell(found, part) for part in ("kept", "good", "proven")]

@@ -159,7 +159,9 @@ def first_proof(source: Run | Log | DurableLearner, delta: float = 0.05) -> int 
     for start, share in _starts(len(seen.rows), as_delta(delta)):
         rows = np.ascontiguousarray(seen.rows[start:, 2 : 2 + 2 * past.known.m : 2])
         level = levels(past.declared, share)[2 : 2 + 2 * past.known.m : 2].copy()
-        counted = proven_after(changing_means(rows.shape[1]), rows, level, kept, np.empty(len(kept)))
+        counted = proven_after(
+            changing_means(rows.shape[1]), rows, level, kept, np.empty(len(kept))
+        )
         if counted:
             ends.append(int(seen.numbers[start + counted - 1]))
     return min(ends, default=None)
