@@ -48,7 +48,8 @@ class TrialRates(NamedTuple):
 
     declared: Declared
     targets: Targets
-    level: float  # ln(1/share) of one side of one constraint
+    level: float  # ln(1/share) of the lower bound of one constraint
+    break_level: float  # of the upper one
     value_level: float  # of each side of the reward and of V_g, which are only printed
     learned: bool  # whether the thresholds are
 
@@ -71,12 +72,17 @@ class Certified(NamedTuple):
 
 
 def trial_rates(declared: Declared, share: float, length: int, *, learned: bool) -> TrialRates:
-    """A trial of about `length` episodes, all of whose statements hold at once with probability 1 - share."""
+    """A trial of about `length` episodes, whose verdict is false with probability `share` at most.
+
+    "All are kept" is false where *one* limit is broken, and then that constraint's lower bound is wrong: each of the m
+    lower bounds may have the whole share of that side. "Some is broken" needs one of m upper bounds to be wrong.
+    """
     m = len(declared.least)
     return TrialRates(
         declared=declared,
         targets=targets(length),
-        level=math.log(2.0 * m / ((1.0 - REWARD) * share)),
+        level=math.log(2.0 / ((1.0 - REWARD) * share)),
+        break_level=math.log(2.0 * m / ((1.0 - REWARD) * share)),
         value_level=math.log(2.0 * (1 + m) / (REWARD * share)),
         learned=learned,
     )
@@ -178,12 +184,13 @@ def read_trial(
     Below, ``V_g - alpha = mean of Y - (1 - w) alpha`` is least where Y's mean u is and the threshold's share v of its
     range, from above, is; and likewise above.
     """
-    declared, level, w = rates.declared, rates.level, before.weight[i]
+    declared, w = rates.declared, before.weight[i]
     least, width = trial_range(declared, w, i)
     lowest, highest = before.limits[0, i], before.limits[1, i]
     rest = 1.0 - w
     for side in range(2):
         row, told = 2 + 4 * i + side, 2 * i + 1 - side
+        level = rates.level if side == 0 else rates.break_level
         terms = trial.terms
         for k in range(terms.shape[0]):
             size = math.log(trial.product[row, k]) + LN2 * trial.power[row, k]
@@ -262,7 +269,7 @@ def certify_trial(
         reward_bounds=(reward[0], max(reward)),
         senses=units.senses,
         confidence=1.0 - delta,
-        difference_confidence=1.0 - delta,
+        difference_confidence=max(0.0, 1.0 - delta * (1.0 + (1.0 - REWARD) * (f.m - 1) / 4.0)),
         episodes=n,
         basis=(
             f"It rests on {n:,} episodes of this one policy, which was fixed before them, and on what all episodes "

@@ -77,15 +77,15 @@ def propose(
 
 
 def trial_needs(
-    rates: TrialRates, state: PhaseState, hints: Float, length: int, recipe: Recipe, *, first: bool
+    rates: TrialRates, state: PhaseState, hints: Float, length: int, recipe: Recipe, *, trial: bool
 ) -> Float:
     """``[m]``: what a trial of `length` episodes that begins now needs to prove a proposal, beyond alpha_xi.
 
     Its radius is ``sqrt(2 l) sqrt(Var(g) / n + Var(x) / (N + n))`` (`epoch_trials`), of which the bound of the
-    threshold covers a part; `hints` ``[m]`` is the standard deviation of x, 0 where the trial goes without x. `first`:
-    nothing is certified yet, so that it is worth some reward that the trial succeeds.
+    threshold covers a part; `hints` ``[m]`` is the standard deviation of x, 0 where the trial goes without x. With
+    `trial` it is to succeed also if it falls short of its mean by a standard error.
     """
-    power = recipe.power if first else 0.0
+    power = recipe.power if trial else 0.0
     seen = int(state.finished[0]) + length
     error = np.sqrt(state.memory[Memory.SPREAD] ** 2 / length + rates.learned * hints**2 / seen)
     mixtures = recipe.mixture * (1 + rates.learned)

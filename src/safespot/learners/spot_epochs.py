@@ -128,7 +128,7 @@ class SpotEpochs(Learner):
         """``[H,S,A]``: the plan to deploy now, from everything seen so far; the first policy before anything is."""
         if self.episode == 1:
             return self.policy
-        return frozen(self._propose(self.state, proof=False).plan.policy)
+        return frozen(self._propose(self.state, trial=False).plan.policy)
 
     @property
     def certificates(self) -> tuple[Certified, ...]:
@@ -246,7 +246,7 @@ class SpotEpochs(Learner):
     def _begin_trial(self, state: PhaseState) -> PhaseState:
         """Freeze a proposal, and begin its trial."""
         clock, memory = state.clock, state.memory.copy()
-        plan, margin, promised = self._propose(state, proof=not self._certificates)
+        plan, margin, promised = self._propose(state, trial=True)
         memory[Memory.MARGIN], memory[Memory.PROMISED] = margin, promised
         memory[Memory.PRICE] = plan.multipliers
         clock[phases.PART] = phases.TRYING
@@ -318,8 +318,8 @@ class SpotEpochs(Learner):
         """The optimistic plan of now, and the share of a phase that it is worth."""
         return explore(self._optimistic(), self._known, state, self.limits, self._side, self.recipe)
 
-    def _propose(self, state: PhaseState, *, proof: bool) -> Proposal:
-        """The pessimistic plan with the margin that the coming trial needs; `proof`: it is to be its first."""
+    def _propose(self, state: PhaseState, *, trial: bool) -> Proposal:
+        """The pessimistic plan with the margin that the coming trial needs; `trial`: it is to be tried."""
         clock = state.clock
         phase, length = int(clock[phases.PHASE]), self._trial_length(clock)
         if (
@@ -334,10 +334,10 @@ class SpotEpochs(Learner):
             )
         rates = self._trial_rates(phase, length)
         hints = hint_spread(self._totals, state.totals, self.declared.limits)
-        needs = trial_needs(rates, state, hints, length, self.recipe, first=not self._certificates)
+        needs = trial_needs(rates, state, hints, length, self.recipe, trial=trial)
         return propose(
             self._pessimistic(), self._known, state, self.limits, self._side, needs, self.recipe,
-            proof=proof,
+            proof=trial and not self._certificates,
         )  # fmt: skip
 
     @property
