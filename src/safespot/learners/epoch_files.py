@@ -35,11 +35,17 @@ def read_records(state: PhaseState, arrays: dict[str, NDArray]) -> PhaseState:
         for name, like in record.items():
             _check_like(f"{part}.{name}", found[part][name], like, grows=name == "ring")
     _check_ring(found["totals"])
+    before = found["before"]
+    if (
+        not ((before["weight"] >= 0.0) & (before["weight"] <= 1.0)).all()
+        or (before["slopes"] < 0.0).any()
+    ):
+        raise InvalidFile("what was known before the trial contradicts itself")
     means = state.totals.means._replace(**found["means"])
     return state._replace(
         totals=state.totals._replace(**found["totals"], means=means),
         trial=state.trial._replace(**found["trial"]),
-        before=state.before._replace(**found["before"]),
+        before=state.before._replace(**before),
         exploring=state.exploring._replace(**found["exploring"]),
     )
 
