@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import safespot as ss
-import safespot.gym  # noqa: F401 (registers the environments)
+import safespot.gym
 from safespot.learners import phases
 from tests.support.contract import saved
 from tests.support.sweeping import sweep_inline, tiny
