@@ -21,7 +21,7 @@ import safespot as ss
 
 DAEMONS = ("munged", "slurmctld", "slurmd", "sbatch")
 SWEEP = """
-episodes = 400_000
+episodes = 3_000_000
 seeds = 4
 problem = { name = "random", options = { states = 3, actions = 2, horizon = 3, seed = 1 } }
 [[learners]]
@@ -152,6 +152,7 @@ def test_the_recipe_runs_and_survives_a_killed_worker(cluster: None, tmp_path: P
     ).strip()
     until(lambda: results(tmp_path / "big"), seconds=600)  # the first one compiles the kernels
     workers()[0].kill()
+    assert len(results(tmp_path / "big")) < 4  # there was work left
     until(lambda: told("squeue", "--noheader", "--job", job).strip() == "", seconds=600)
     said = (tmp_path / f"slurm-{job}.out").read_text()
     assert "ExitCode=0:0" in told("scontrol", "show", "job", job), said

@@ -233,7 +233,7 @@ def test_boxes_are_cut_at_their_edges() -> None:
     for bins in ([2], [2, [1.0, 0.0]], [2, "x"], [2, [[1.0]]], 0, 1.5):
         with pytest.raises(ss.InvalidOption):
             make_discretizer(box, bins)
-    with pytest.raises(ss.InvalidOption, match="must have 2 entries"):
+    with pytest.raises(ss.InvalidOption, match="must be a dict of those of its parts"):
         make_discretizer(both, 3)
     with pytest.raises(ss.InvalidOption, match="cannot be numbered"):
         make_discretizer(spaces.Text(3))
