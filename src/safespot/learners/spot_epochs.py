@@ -46,7 +46,7 @@ from ..evidence.sequences import read_fixed, targets
 from ..evidence.totals import TotalRates, grow_totals, total_rates
 from ..files import checksum
 from ..spot.window import Window, empty_window
-from . import phases
+from . import history, phases
 from .compiled_step import observe_episode
 from .learner import Learner
 from .options import AnyOptions, nested
@@ -173,6 +173,7 @@ class SpotEpochs(Learner):
         self.state = empty_phases(first, self._totals, f.m, counts)
         clock = self.state.clock
         clock[phases.PHASE], clock[phases.ENDS], clock[phases.OWN] = 1, FIRST_PHASE, 1
+        self._history: tuple[history.Part, ...] = (history.begin(clock, 1),)
         self._derive()
         if log is not None:
             self._read(log)
@@ -202,6 +203,11 @@ class SpotEpochs(Learner):
             for each in self._certificates
         ]
         return self._certificates[int(np.argmax(rewards))]
+
+    @property
+    def history(self) -> tuple[history.Part, ...]:
+        """What was played when, part after part of each phase, and what the trials proved."""
+        return self._history
 
     # What a user does
 
@@ -258,6 +264,7 @@ class SpotEpochs(Learner):
             state = self._retreat(state)
         elif over:
             state = self._begin_phase(state)
+        self._history = history.goes_on(self._history, self.state.clock, state.clock, t)
         self.state, self._certificates = state, certificates
         self._derive()
 
@@ -555,8 +562,10 @@ class SpotEpochs(Learner):
             read += 1
         clock[phases.LOGGED] = clock[phases.BEGAN] = clock[phases.TRIED] = read
         clock[phases.ENDS] = read + FIRST_PHASE
+        self._history = (history.begin(clock, read + 1),)
         if read >= FIRST_PHASE and self.options.baseline is None:
             self.state = self._begin_phase(self.state)
+            self._history = (history.begin(self.state.clock, read + 1),)
         self._derive()
 
     # What follows from options and state, and files
@@ -628,6 +637,7 @@ class SpotEpochs(Learner):
         ]
         made["certified.policies"] = np.reshape(policies, (len(policies), *shape)).astype(float)
         made["certified.about"] = np.frombuffer(json.dumps(about).encode(), np.uint8).copy()
+        made["history"] = history.as_array(self._history)
         return made
 
     def _records(self) -> list[tuple[str, dict[str, NDArray]]]:
@@ -643,7 +653,7 @@ class SpotEpochs(Learner):
 
     def restore(self, arrays: dict[str, NDArray]) -> None:
         """Go on from where `arrays` were taken; this learner must have the same interface and options."""
-        own = {"totals", "means", "trial", "exploring", "certified"}
+        own = {"totals", "means", "trial", "exploring", "certified", "history"}
         mine = {k: v for k, v in arrays.items() if k.partition(".")[0] in own}
         found = {}
         for part, record in self._records():
@@ -651,7 +661,7 @@ class SpotEpochs(Learner):
             for k, like in record.items():
                 _check_like(f"{part}.{k}", found[part][k], like, grows=k == "ring")
         _check_ring(found["totals"])
-        certificates = self._read_certificates(mine)
+        certificates, parts = self._read_certificates(mine), history.from_array(mine["history"])
         super().restore({k: v for k, v in arrays.items() if k not in mine})
         state = self.state
         means = state.totals.means._replace(**found["means"])
@@ -661,7 +671,7 @@ class SpotEpochs(Learner):
             trial=state.trial._replace(**found["trial"]),
             exploring=state.exploring._replace(**found["exploring"]),
         )
-        self._certificates = certificates
+        self._certificates, self._history = certificates, parts
 
     def _read_certificates(self, mine: dict[str, NDArray]) -> tuple[Certified, ...]:
         policies, f = mine["certified.policies"], self.interface
