@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,9 @@ from ..training.lemma_audit import Yardstick, make_yardstick
 from ..training.metrics import Optima
 from .spec import FILE, LawSpec, RunSpec, SignalsSpec, file_checksum
 
+ADVISED: dict[str, dict[str, Any]] = {
+    "spot": {"bonus_scale": 0.01, "estimator": "pooled"}
+}  # docs/choosing.md
 SETTINGS = 16  # problems that a worker remembers
 
 
@@ -55,6 +58,39 @@ def needs(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     if "rho" not in given and "slack" not in given:
         words["rho" if "rho" in takes else "slack"] = "slater"
     return {option: word for option, word in words.items() if option in takes} | dict(given)
+
+
+def compared(
+    names: Sequence[str], stances: Sequence[str | float], given: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """The learners that `safespot run` compares, as a sweep's file has them: under each stance, and limits known.
+
+    Without names that is SPOT in epochs, with the paper's SPOT and the uniform policy beside it, once each.
+    """
+    chosen = list(names) or ["spot-epochs"]
+    beside = [] if names else ["spot", "uniform"]
+    for name in given:
+        if name == "episodes" or all(
+            name not in learners.options(each) for each in (*chosen, *beside)
+        ):
+            check_options(chosen[0], {name: given[name]})  # says what it takes
+    made: list[dict[str, Any]] = []
+    for name in (*chosen, *beside):
+        takes = learners.options(name)
+        mine = {k: v for k, v in given.items() if k in takes}
+        options = needs(name, ADVISED.get(name, {}) | mine)
+        if name in beside:
+            made.append({"name": name, "options": options})
+            continue
+        made += [
+            {
+                "name": name,
+                "options": options,
+                "grid": {"stance": list(stances)} if stances else {},
+            },
+            {"name": name, "options": {**options, "thresholds": "known"}},
+        ]
+    return made
 
 
 def from_truth(setting: Setting, name: str, value: Any) -> Any:

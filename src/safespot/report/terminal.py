@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import os
 import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -14,23 +16,45 @@ from ..experiments.summary import Estimate
 from . import text
 from .findings import Line, Study
 
+PIPE = 200  # columns
+
 
 def print_study(study: Study) -> None:
-    """What was run, the small table of it, and what it says."""
-    print(text.what(study))
+    """What was run, the small table of it, and what it says; on a screen of 25 lines and 80 columns."""
+    say([text.what(study)])
     print()
-    heads = [f"{cell.text}\n{cell.note}" for cell in text.head(study)]
-    print_table(heads, [[_cell(cell) for cell in row] for row in text.rows(study)])
+    heads = [f"{cell.text}\n{cell.note}" for cell in text.short_head(study)]
+    print_table(heads, [[_cell(cell) for cell in row] for row in text.short_rows(study)])
     print()
-    for sentence in text.verdict(study):
-        print(sentence)
-    if metered := text.evidence(study):
-        print("\nViolation an episode, over all of them, as the episodes alone prove it:")
-        print("\n".join(f"  {sentence}" for sentence in metered))
-    if certified := text.certificates(study):
-        print("\nMay the last policy be deployed? What the learners' own data prove:")
-        print("\n".join(f"  {sentence}" for sentence in certified))
-    print()
+    say(text.to_deploy(study))
+    say(text.verdict(study))
+    say(text.surprise(study))
+    if not text.proving(study) and (certified := text.certificates(study)):
+        print("May the last policy be deployed? What the learners' own data prove:")
+        for sentence in certified:
+            say([f"  {sentence}"])
+
+
+def say(sentences: Sequence[str]) -> None:
+    """A paragraph, as wide as the terminal."""
+    if sentences:
+        print(textwrap.fill(" ".join(sentences), width()))
+
+
+def width() -> int:
+    """Of the terminal; nobody watches a pipe: there a line may be long, unless somebody says how wide it is."""
+    said = os.environ.get("COLUMNS", "")
+    if said.isdigit() and int(said) > 0:
+        return int(said)
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPE
+
+
+def as_table(study: Study) -> dict[str, Any]:
+    """The small table as texts."""
+    return {
+        "heads": [f"{cell.text} {cell.note}".strip() for cell in text.head(study)],
+        "rows": [[_cell(cell) for cell in row] for row in text.rows(study)],
+    }
 
 
 def _cell(cell: text.Cell) -> str:
@@ -55,6 +79,8 @@ def as_dict(study: Study) -> dict[str, Any]:
                 "constraints": [_estimate(line.late(f"constraint_{i}")) for i in range(study.m)],
                 "kept": study.kept(line),
                 "certificates": [about.get("certificate") for about in line.abouts],
+                "certified": [about.get("certified") for about in line.abouts],
+                "proposal": [about.get("proposal") for about in line.abouts],
                 "violation_early": _estimate(line.rate("strong_violation", late=False)),
                 "violation_late": _estimate(line.rate("strong_violation", late=True)),
                 "threshold_lower": [_end(line, f"threshold_lower_{i}") for i in range(study.m)],
@@ -93,7 +119,4 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         table.add_column(head, justify="right" if numbers else "left", overflow="fold")
     for row in rows:
         table.add_row(*(str(cell) for cell in row))
-    # Nobody watches a pipe: there a line may be as long as it is, unless somebody says how wide it is.
-    said = os.environ.get("COLUMNS", "").isdigit()
-    width = None if said or sys.stdout.isatty() else 200
-    Console(width=width, highlight=False, markup=False).print(table)
+    Console(width=width(), highlight=False, markup=False).print(table)
