@@ -127,7 +127,9 @@ def epochs(path: Path, problem: ss.Problem, run: ss.Run, words: tuple[str, str, 
     def draw(plt: Any) -> Any:
         figure, (played, proven) = plt.subplots(1, 2, figsize=(7.6, 2.9), layout="constrained")
         values, dark, light = run.constraint_values[:, 0], LOOKS[0][0], "#E69F00"
-        parts = run.learner.history
+        learner = run.learner
+        assert isinstance(learner, ss.SpotEpochs)
+        parts = learner.history
         ends = [part.first for part in parts[1:]] + [run.played + 1]
         for part, end in zip(parts, ends, strict=True):
             shown = (run.episodes >= part.first) & (run.episodes < end)
@@ -136,7 +138,7 @@ def epochs(path: Path, problem: ss.Problem, run: ss.Run, words: tuple[str, str, 
             played.plot(run.episodes[shown], values[shown], ".", markersize=3.5, color=color)
         for color, name in (("0.6", "all alike"), (light, "exploring"), (dark, "trial of a plan")):
             played.plot([], [], "o", markersize=4, color=color, label=name)
-        for k, found in enumerate(run.learner.certificates):
+        for k, found in enumerate(learner.certificates):
             at = ss.evaluate(problem.cmdp, found.policy).constraints[0]
             played.plot(
                 found.episode, at, "*", markersize=11, color="#009E73", markeredgecolor="white",

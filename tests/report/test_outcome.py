@@ -19,7 +19,7 @@ from safespot.report import text as words
 from tests.support.browsing import Tab
 from tests.support.sweeping import sweep_inline
 
-STANCES = ["pessimistic", 0.5, "optimistic"]
+STANCES: list[str | float] = ["pessimistic", 0.5, "optimistic"]
 
 
 # Every policy keeps its limit with ease, so that something is certified soon.
