@@ -23,6 +23,7 @@ from .errors import MissingPackage as MissingPackage
 from .errors import SafespotError as SafespotError
 from .errors import SolverError as SolverError
 from .errors import UnknownName as UnknownName
+from .errors import UnsafeBaseline as UnsafeBaseline
 from .evidence.alarm import SafetyAlarm as SafetyAlarm
 from .evidence.certificate import Certificate as Certificate
 from .evidence.certificate import policy_digest as policy_digest
@@ -46,6 +47,7 @@ from .learners import DOPE as DOPE
 from .learners import EpochsOptions as EpochsOptions
 from .learners import ExploreThenPlan as ExploreThenPlan
 from .learners import Fixed as Fixed
+from .learners import Guard as Guard
 from .learners import Learner as Learner
 from .learners import OptCMDP as OptCMDP
 from .learners import OptCMDPBonus as OptCMDPBonus

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, cast, runtime_c
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import Episode, Float, InsideEpisode, Policy, as_count, as_policy, frozen
+from ..arrays import Episode, Float, InsideEpisode, Int, Policy, as_count, as_policy, frozen
 from ..errors import InvalidFile, InvalidModel, InvalidOption, SafespotError
 from ..evidence.certificate import policy_digest
 from ..evidence.differences import check_totals, declare
@@ -167,6 +167,17 @@ class Learner(ABC):
         """The learner itself, as a durable one has it."""
         return self
 
+    @property
+    def guarded(self) -> Learner:
+        """The learner itself, as a guard has it."""
+        return self
+
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """All that it was made with."""
+        f = self.interface
+        return {"learner": self.name, **f.arguments, "action_mask": f.mask, **vars(self.options)}
+
     # What a user does
 
     def act(self, step: int, state: int, rng: np.random.Generator) -> int:
@@ -267,6 +278,11 @@ class Learner(ABC):
         """How many episodes may run before `settle`; None: any number."""
         return None if self.options.episodes is not None else self.epoch.last - self.episode + 1
 
+    @property
+    def own_flag(self) -> Int:
+        """``[1]``, read by the step: whether its own policy played the episode; here nothing depends on it."""
+        return np.ones(1, np.int64)
+
     # What learners build on
 
     @property
@@ -320,19 +336,7 @@ class Learner(ABC):
 
     def save(self, path: str | Path) -> None:
         """Write everything to a file; `load` goes on as if nothing had happened."""
-        arrays, options = self.arrays(), {}
-        for option in fields(self.options):
-            value = getattr(self.options, option.name)
-            if isinstance(value, np.ndarray):
-                arrays[f"option.{option.name}"] = value
-            else:
-                options[option.name] = "inf" if value == math.inf else value
-        doubts = self.interface.doubts
-        about = {
-            "learner": self.name, "interface": self.interface.arguments, "options": options,
-            "clipped": doubts.clipped, "rejected": doubts.rejected,
-        }  # fmt: skip
-        write_arrays(path, "learner", arrays, about)
+        write_arrays(path, "learner", *self._stored())
 
     @classmethod
     def load(cls: type[L], path: str | Path) -> L:
@@ -341,17 +345,7 @@ class Learner(ABC):
         try:
             if about["learner"] != cls.name:
                 raise InvalidFile(f"a learner of the kind {about['learner']!r}, not {cls.name!r}")
-            _check_sizes(about["interface"], arrays)
-            arguments: dict[str, Any] = {**about["interface"], "action_mask": arrays["mask"]}
-            for name, value in about["options"].items():
-                arguments[name] = math.inf if value == "inf" else value
-            for name in [name for name in arrays if name.startswith("option.")]:
-                arguments[name.removeprefix("option.")] = arrays.pop(name)
-            learner = cls(**arguments)
-            learner.restore(arrays)
-            for name in ("clipped", "rejected"):  # what was in doubt of its data still is
-                count = as_count(name, about[name], least=0, error=InvalidFile)
-                setattr(learner.interface.doubts, name, count)
+            return cls._from_stored(arrays, about)
         except (
             SafespotError,
             KeyError,
@@ -364,6 +358,36 @@ class Learner(ABC):
             raise InvalidFile(
                 f"{path} does not describe a {cls.__name__} learner: {problem}"
             ) from None
+
+    def _stored(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
+        """What a file holds: arrays, and a description for JSON."""
+        arrays, options = self.arrays(), {}
+        for option in fields(self.options):
+            value = getattr(self.options, option.name)
+            if isinstance(value, np.ndarray):
+                arrays[f"option.{option.name}"] = value
+            else:
+                options[option.name] = "inf" if value == math.inf else value
+        doubts = self.interface.doubts
+        return arrays, {
+            "learner": self.name, "interface": self.interface.arguments, "options": options,
+            "clipped": doubts.clipped, "rejected": doubts.rejected,
+        }  # fmt: skip
+
+    @classmethod
+    def _from_stored(cls: type[L], arrays: dict[str, NDArray], about: Mapping[str, Any]) -> L:
+        """The learner that `_stored` described."""
+        _check_sizes(about["interface"], arrays)
+        arguments: dict[str, Any] = {**about["interface"], "action_mask": arrays["mask"]}
+        for name, value in about["options"].items():
+            arguments[name] = math.inf if value == "inf" else value
+        for name in [name for name in arrays if name.startswith("option.")]:
+            arguments[name.removeprefix("option.")] = arrays.pop(name)
+        learner = cls(**arguments)
+        learner.restore(arrays)
+        for name in ("clipped", "rejected"):  # what was in doubt of its data still is
+            count = as_count(name, about[name], least=0, error=InvalidFile)
+            setattr(learner.interface.doubts, name, count)
         return learner
 
     def arrays(self) -> dict[str, NDArray]:

@@ -38,7 +38,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import SUM_TOLERANCE, Episode, Float, Policy, as_floats, as_policy, frozen
+from ..arrays import SUM_TOLERANCE, Episode, Float, Int, Policy, as_floats, as_policy, frozen
 from ..errors import InvalidEpisode, InvalidFile, InvalidModel, InvalidOption
 from ..evidence.certificate import Certificate, issue, policy_digest
 from ..evidence.meter import REWARD
@@ -221,6 +221,12 @@ class SpotEpochs(Learner):
         self.settle()
 
     # Between episodes
+
+    @property
+    def own_flag(self) -> Int:
+        """``[1]``, the clock's own entry: whether this learner's policy played the episode."""
+        flag: Int = self.state.clock[phases.OWN : phases.OWN + 1]
+        return flag
 
     @property
     def episodes_left(self) -> int | None:

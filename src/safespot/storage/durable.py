@@ -487,7 +487,7 @@ def _metered(folder: Path, learner: Learner) -> SafetyMeter:
 
 def _check_same(folder: Path, kept: Learner, given: Learner) -> None:
     """Raise unless both were made with the same arguments."""
-    ours, theirs = _configuration(kept), _configuration(given)
+    ours, theirs = kept.configuration, given.configuration
     different = [
         name
         for name in {**ours, **theirs}
@@ -502,16 +502,6 @@ def _check_same(folder: Path, kept: Learner, given: Learner) -> None:
             f"the learner in {folder} has other options: {words}. Open it without a learner, or begin "
             "another one in another folder."
         )
-
-
-def _configuration(learner: Learner) -> dict[str, Any]:
-    f = learner.interface
-    return {
-        "learner": learner.name,
-        **f.arguments,
-        "action_mask": f.mask,
-        **vars(learner.options),
-    }
 
 
 def _shown(value: Any) -> str:

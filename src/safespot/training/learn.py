@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Episode, InsideEpisode, as_count, frozen
-from ..errors import InvalidEpisode, InvalidFile, InvalidOption
+from ..errors import InvalidEpisode, InvalidFile, InvalidOption, UnsafeBaseline
 from ..evidence.differences import check_totals
 from ..evidence.meter import meter_arrays
 from ..learners.learner import Learner
@@ -122,7 +122,7 @@ def carry_on(training: Trainable, progress: bool) -> Run:
             training.advance()
             if progress:
                 _show(total - training.remaining, total, training.seconds)
-    except (KeyboardInterrupt, InvalidEpisode) as stop:
+    except (KeyboardInterrupt, InvalidEpisode, UnsafeBaseline) as stop:
         training.learner.settle()
         stop.run = training.result()  # type: ignore[union-attr]
         raise
