@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .application import AsJson, Engine, EngineName, Options, Out, Scheduler, Workers, app
-from .given import count, parse_options, parse_stance, read_target
+from .given import as_guard, count, parse_options, parse_stance, read_target
 from .output import print_json
 
 if TYPE_CHECKING:
@@ -60,6 +60,22 @@ def run(
             "--learner-option", "-l", metavar="NAME=VALUE", help="Another option of the learner."
         ),
     ] = None,
+    budget: Annotated[
+        list[float] | None,
+        typer.Option(
+            metavar="B",
+            help="Guard the learner: limits may be violated by so much over all episodes, in the constraint's units; "
+            "once for each constraint, or once for all (docs/guard.md).",
+        ),
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            metavar="slater|FILE",
+            help="What a guard plays where the budget leaves no room: the safest policy of the true model, or a policy "
+            "[H,S,A] or [S,A] in a .json or .npy file.  [default: slater]",
+        ),
+    ] = None,
     option: Options = None,
     out: Annotated[
         Path | None,
@@ -83,6 +99,7 @@ def run(
       safespot run dosing -l policy_step=0.001 -l dual_step=0.005
       safespot run random -o states=3 --episodes 1e6 --bonus-scale 1
       safespot run inventory --learner spot --learner dope --episodes 20k
+      safespot run dosing --learner spot-epochs --budget 100 --episodes 10k
       safespot run log.parquet -o 'senses="<="' -o stationary=true
     """
     from .. import learners as learner_names
@@ -101,7 +118,7 @@ def run(
         "threshold_scale": threshold_scale,
         "estimator": estimator,
     }
-    more = parse_options(learner_option)
+    more = parse_options(learner_option) | as_guard(budget, baseline)
     stances = [parse_stance(each) for each in stance or ["pessimistic"]]
     learners: list[dict[str, Any]] = []
     for name in learner or ["spot"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 import math
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from typing import Any
 
 from .. import learners, problems
 from ..data.model_files import read_cmdp
-from ..errors import InvalidFile, InvalidOption
+from ..errors import InvalidFile, InvalidOption, unknown
 from ..learners import Learner
 from ..model.oracle import Slater, Solution, slater, solve
 from ..model.problem import Problem
@@ -29,6 +30,10 @@ def make_learner(run: RunSpec) -> Learner:
     given = run.learner_options
     check_options(run.learner, given)
     options = {name: from_truth(setting, name, value) for name, value in given.items()}
+    if "guard" in options:
+        options["guard"] = {
+            name: from_truth(setting, name, value) for name, value in options["guard"].items()
+        }
     planned = None if run.anytime else run.episodes
     return learners.make(run.learner, setting.problem.interface, episodes=planned, **options)
 
@@ -36,15 +41,30 @@ def make_learner(run: RunSpec) -> Learner:
 def check_options(learner: str, given: Mapping[str, Any]) -> None:
     """Raise unless a learner of that name takes these options; how many episodes there are is the run's to say."""
     takes = [option for option in learners.options(learner) if option != "episodes"]
+    if "guard" in given:
+        check_guard(given["guard"])
     for name in given:
         if name == "episodes":
             raise InvalidOption(
                 "the number of episodes is the run's own; give it there, not to the learner."
             )
-        if name not in takes:
+        if name not in takes and name != "guard":
             raise InvalidOption(
                 f"learner {learner!r} has no option {name!r}. It takes: {', '.join(takes)}."
             )
+
+
+def check_guard(given: Any) -> None:
+    """Raise unless these are arguments of a `Guard`."""
+    takes = [name for name in inspect.signature(learners.Guard).parameters if name != "learner"]
+    if not isinstance(given, Mapping):
+        raise InvalidOption(f"guard must be a table of: {', '.join(takes)}; got {given!r}.")
+    for name in given:
+        if name not in takes:
+            raise InvalidOption(unknown("option of the guard", name, takes))
+    for name in ("baseline", "budget"):
+        if name not in given:
+            raise InvalidOption(f"the guard needs {name}.")
 
 
 def needs(name: str, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -236,8 +236,8 @@ class Guard(Learner):
         broken = [i for i, verdict in enumerate(self.baseline_verdict) if verdict == "unsafe"]
         which = "constraint " + " and ".join(map(str, broken))
         return (
-            f"the baseline breaks the limit of {which}, as {self._played_by_baseline:,} episodes of it prove: no budget "
-            "is kept by playing it. Begin anew with a baseline that is safe: a certified policy, for example."
+            f"the baseline breaks the limit of {which}, as {self._played_by_baseline:,} episodes of it prove: no "
+            "budget is kept by playing it. Begin anew with a baseline that is safe: a certified policy, for example."
         )
 
     # What follows from options and state, and files

@@ -97,6 +97,7 @@ class Learner(ABC):
     interface: Interface
     options: AnyOptions
     rho: float = math.inf
+    hands_back: bool = False  # whether `act` may leave the decision to whoever asks: then there is no policy to play
     statistics: Statistics
     window: Any  # the threshold samples: `Window`, or `Totals` (`limits`)
     rates: Any  # what an epoch computes with: `radii`, whether limits are `learned`, and the learner's own

@@ -348,6 +348,11 @@ def _put(there: NDArray, array: NDArray) -> None:
 
 def check_episodes(learner: Learner, episodes: int | None) -> int:
     """How many episodes to play: those asked for, or what remains of T."""
+    if learner.hands_back:
+        raise InvalidOption(
+            "a guard with baseline='hand-back' gives the decision back to a practice, and there is none here: let it "
+            "act and observe in a loop of your own, or give it a policy as baseline."
+        )
     planned = learner.options.episodes
     remaining = None if planned is None else planned - learner.episode + 1
     if episodes is None:
