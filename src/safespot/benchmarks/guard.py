@@ -8,8 +8,9 @@ violation of the first limit. The baseline lies exactly on the limit: it earns n
 stands between noise and the budget. The budget is what `BUDGET` episodes can cost, delta is 0.2, a run has `EPISODES`
 episodes, seeds are 0 to 999. A run fails if the exact violation exceeds the budget of any constraint after any episode.
 The claim is that at most a share delta of the runs fails: the upper end of the two-sided 95 % Clopper-Pearson interval
-is to be at most delta. Beside it, to show that the study can fail, the hostile learner under a guard that forgets what
-one more episode can cost (100 seeds).
+is to be at most delta. To show that the study can fail there is a fifth problem, `cliff`, whose worst action costs as
+much as an episode can: the hostile learner on it, with the guard and with one that forgets what one more episode can
+cost (100 seeds each).
 
 **Cost.** `dosing`, B = 100 doses, the safest policy as baseline, `spot-epochs` with its defaults, delta = 0.05, 10,000
 episodes, seeds 0 to 9: the mean of what is played in the last 1,000 episodes (94 % of the optimum asked), the share of
@@ -22,6 +23,7 @@ core. With the name of a problem it does a row of the first alone.
 from __future__ import annotations
 
 import functools
+import itertools
 import sys
 import warnings
 from collections.abc import Callable
@@ -38,7 +40,7 @@ from safespot.problems.dosing import BLOCKS, DOSES
 from .record import CHECKOUT, write_between
 
 PAGE = CHECKOUT / "docs" / "guard.md"
-DELTA, SEEDS, EPISODES, BUDGET = 0.2, 1_000, 150, 3.0
+DELTA, SEEDS, EPISODES, BUDGET = 0.2, 1_000, 500, 5.0
 PATIENTS = 2_000  # in the pool of each protocol
 LEARNERS = ("hostile", "spot", "spot-epochs", "opt-cmdp-bonus")
 
@@ -63,7 +65,13 @@ def worlds() -> dict[str, Callable[[], World]]:
             ss.problems.make("random", states=3, actions=2, horizon=3, constraints=2, seed=0)
         ),
         "Clinic": clinic,
+        "cliff": lambda: of_problem(ss.Problem(cliff())),
     }
+
+
+def cliff() -> ss.CMDP:
+    """One step, two actions: one keeps the limit exactly, the other breaks it by all that a step can."""
+    return ss.CMDP([[[1.0], [1.0]]], [[0.5, 1.0]], [[[1.0, 0.0]]], [1.0], horizon=1)
 
 
 def of_problem(problem: ss.Problem) -> World:
@@ -89,17 +97,12 @@ def of_problem(problem: ss.Problem) -> World:
 
 
 def most_violating(cmdp: ss.CMDP) -> Policy:
-    """The policy that violates the first limit the most: backward induction on the inside model."""
-    H, S, A = cmdp.H, cmdp.S, cmdp.A
-    candidates = []
-    rng = np.random.default_rng(0)
-    tried = range(A**S) if A**S <= 256 else range(256)
-    for k in tried:  # the same rule at every step: bad enough, and exact values decide
-        rule = np.array([(k // A**s) % A for s in range(S)]) if A**S <= 256 else rng.integers(A, size=S)
-        candidates.append(np.repeat(np.eye(A)[rule][None], H, axis=0))
+    """Of the deterministic policies that are the same at every step, the one with the largest violation of limit 0."""
+    rules = itertools.product(np.eye(cmdp.A), repeat=cmdp.S)
+    policies = [np.repeat(np.array(rule)[None], cmdp.H, axis=0) for rule in rules]
     sign = np.sign(cmdp.units.constraints.scale[0])
-    values = [sign * ss.evaluate(cmdp, policy).constraints[0] for policy in candidates]
-    return np.array(candidates[int(np.argmin(values))])
+    kept = [float(sign * ss.evaluate(cmdp, policy).constraints[0]) for policy in policies]
+    return policies[int(np.argmin(kept))]
 
 
 def on_the_limit(safe: Policy, worst: Policy, room: Callable[[Policy], float]) -> Policy:
@@ -107,7 +110,9 @@ def on_the_limit(safe: Policy, worst: Policy, room: Callable[[Policy], float]) -
     low, high = 0.0, 1.0
     for _ in range(60):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if room((1 - middle) * safe + middle * worst) >= 0.0 else (low, middle)
+        low, high = (
+            (middle, high) if room((1 - middle) * safe + middle * worst) >= 0.0 else (low, middle)
+        )
     return np.array((1.0 - low) * safe + low * worst)
 
 
@@ -176,7 +181,9 @@ def make_guard(world: World, learner: str) -> ss.Guard:
     return ss.Guard(made, world.baseline, BUDGET * world.most, delta=DELTA)
 
 
-def failures(world: World, learner: str, seeds: range, *, forgets: bool = False) -> tuple[int, float, float]:
+def failures(
+    world: World, learner: str, seeds: range, *, forgets: bool = False
+) -> tuple[int, float, float]:
     """How many runs exceed a budget at any time; the worst violation in parts of the budget; the learner's share."""
     failed, worst, shares = 0, -np.inf, 0.0
     for seed in seeds:
@@ -210,7 +217,8 @@ def coverage(names: list[str], seeds: int = SEEDS) -> str:
     for name in names:
         world = worlds()[name]()
         rows = [(learner, range(seeds), False) for learner in LEARNERS]
-        rows.append(("hostile", range(100), True))
+        if name == "cliff":
+            rows = [("hostile", range(100), forgets) for forgets in (False, True)]
         for learner, runs, forgets in rows:
             failed, worst, share = failures(world, learner, runs, forgets=forgets)
             low, high = clopper_pearson(failed, len(runs))
@@ -236,7 +244,9 @@ def cost(seeds: range = range(10), episodes: int = 10_000, budget: float = 100.0
     for seed in seeds:
         guard = ss.Guard(ss.SpotEpochs(**problem.interface), baseline, budget)
         alone = ss.SpotEpochs(**problem.interface)
-        runs = [ss.learn(problem, each, episodes, seed=seed, record="all") for each in (guard, alone)]
+        runs = [
+            ss.learn(problem, each, episodes, seed=seed, record="all") for each in (guard, alone)
+        ]
         late = [100 * float(run.values[-1_000:].mean()) / optimum for run in runs]
         worst = [max(0.0, float(run.violation.max())) for run in runs]
         lines.append(
