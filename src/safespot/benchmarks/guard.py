@@ -1,6 +1,6 @@
 """Does the guard keep its budget, and what does it cost? Written before the runs.
 
-**Coverage.** Four problems: `bandit`, `machine`, `random` (3 states, 2 actions, 3 steps, two limits) and the patients of
+**Coverage.** Four problems: `bandit`, `machine`, `random` (3 states, 2 actions, 3 steps, two limits), the patients of
 `Clinic` under five protocols of constant doses, drawn from pools of treated patients, so that the exact mean of each
 protocol is known while nothing is Markov: patients have hidden types, some die, and a death hides the tolerance. Four
 learners: `spot`, `spot-epochs`, `opt-cmdp-bonus`, and a hostile one that always plays the policy with the largest
@@ -106,14 +106,16 @@ def most_violating(cmdp: ss.CMDP) -> Policy:
 
 
 def on_the_limit(safe: Policy, worst: Policy, room: Callable[[Policy], float]) -> Policy:
-    """A blend of the two that keeps every limit with no room to spare, by bisection."""
+    """A blend of the two that keeps every limit with no room to spare, by bisection; at least as safe as `safe`."""
+
+    def blend(part: float) -> Policy:
+        return np.array((1.0 - part) * safe + part * worst)
+
     low, high = 0.0, 1.0
-    for _ in range(60):
+    for _ in range(50):
         middle = 0.5 * (low + high)
-        low, high = (
-            (middle, high) if room((1 - middle) * safe + middle * worst) >= 0.0 else (low, middle)
-        )
-    return np.array((1.0 - low) * safe + low * worst)
+        low, high = (middle, high) if room(blend(middle)) > 1e-9 else (low, middle)
+    return blend(low)
 
 
 @functools.cache

@@ -100,6 +100,7 @@ def perform(run: RunSpec, store: Path | None, report: Report) -> FinishedRun:
             "limits": cmdp.limits.tolist(),
             "rho": None if math.isinf(training.learner.rho) else training.learner.rho,
             "certificate": certificate(training),
+            **guard_facts(training.learner),
         },
         seconds=training.seconds,
         provenance={
@@ -120,6 +121,20 @@ def certificate(training: Training) -> dict[str, Any] | None:
     ):
         return None
     return certify(training.learner).as_dict()
+
+
+def guard_facts(learner: learners.Learner) -> dict[str, Any]:
+    """What a guard ended with; nothing for a learner that has none."""
+    if not isinstance(learner, learners.Guard):
+        return {}
+    return {
+        "guard": {
+            "budget": learner.budget.tolist(),
+            "spent": [end.tolist() for end in learner.spent],
+            "share": learner.share,
+            "baseline_verdict": learner.baseline_verdict,
+        }
+    }
 
 
 def save(checkpoint: Checkpoint, training: Training) -> None:

@@ -282,6 +282,8 @@ def _said(option: str, value: Any) -> str:
         return str(value)
     if option == "episodes":
         return f"{value:,} episodes"
+    if option == "guard":  # whose baseline may be a whole policy
+        return f"budget {json.dumps(value['budget'])}"
     if isinstance(value, bool):
         return option if value else f"not {option}"
     text = value if isinstance(value, str) else json.dumps(value)
