@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from pathlib import Path
 from typing import Any
@@ -39,12 +40,6 @@ def by_hand(problem: ss.Problem, guard: ss.Guard, episodes: int, seed: int = 0) 
 
 
 # The account
-
-
-def random_problem(senses: str) -> ss.Problem:
-    return ss.problems.make(
-        "random", states=3, actions=2, horizon=3, constraints=2, seed=1, senses=senses
-    )
 
 
 @pytest.mark.parametrize("credit", [True, False])
@@ -225,12 +220,9 @@ def test_others_may_play(problem: ss.Problem) -> None:
 @pytest.mark.parametrize("on_unsafe", ["continue", "stop"])
 def test_an_unsafe_baseline_is_noticed(problem: ss.Problem, on_unsafe: str, tmp_path: Path) -> None:
     guard = ss.Guard(uniform(problem), RECKLESS, 8.0, on_unsafe=on_unsafe)
-    with pytest.warns(ss.UnsafeBaseline, match="breaks the limit of constraint 0"):
-        if on_unsafe == "continue":
-            by_hand(problem, guard, 300)
-        else:
-            with pytest.raises(ss.UnsafeBaseline):
-                by_hand(problem, guard, 300)
+    stops = pytest.raises(ss.UnsafeBaseline) if on_unsafe == "stop" else contextlib.nullcontext()
+    with stops, pytest.warns(ss.UnsafeBaseline, match="breaks the limit of constraint 0"):
+        by_hand(problem, guard, 300)
     assert guard.baseline_verdict == ("unsafe",)
     played = guard.episode - 1
     assert (played == 300) == (on_unsafe == "continue")
