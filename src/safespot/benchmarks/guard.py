@@ -197,7 +197,7 @@ def failures(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ss.UnsafeBaseline)
             part = float((world.violations(guard, seed) / guard.budget).max())
-        failed += part > 1.0 + 1e-9
+        failed += part > 1.0 + 1e-6  # rounding: 500 episodes of a baseline that an LP found
         worst, shares = max(worst, part), shares + guard.share / len(seeds)
     return failed, worst, shares
 
