@@ -216,9 +216,18 @@ class Guard(Learner):
         self._tell()
 
     @property
-    def episodes_left(self) -> int | None:
+    def episodes_to_settle(self) -> int | None:
         """How many episodes may run before `settle`; None: any number."""
-        return self._guarded.episodes_left
+        return self._guarded.episodes_to_settle
+
+    @property
+    def told_beyond(self) -> bool:  # type: ignore[override]
+        """Whether its user was told that episodes go beyond T."""
+        return self._guarded.told_beyond
+
+    @told_beyond.setter
+    def told_beyond(self, told: bool) -> None:
+        self._guarded.told_beyond = told
 
     def _tell(self) -> None:
         """Warn once where the baseline is proven to break a limit."""

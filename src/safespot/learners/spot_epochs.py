@@ -229,7 +229,7 @@ class SpotEpochs(Learner):
         return flag
 
     @property
-    def episodes_left(self) -> int | None:
+    def episodes_to_settle(self) -> int | None:
         """Any number: the step itself says when there is something to decide."""
         return None
 
