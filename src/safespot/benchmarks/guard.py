@@ -17,7 +17,7 @@ episodes, seeds 0 to 9: the mean of what is played in the last 1,000 episodes (9
 episodes that the baseline plays (at most 5 %), and the worst violation at any time, with and without the guard.
 
 `python -m safespot.benchmarks.guard` does both and rewrites the tables of `docs/guard.md`; about half an hour on one
-core. With the name of a problem it does a row of the first alone.
+core. With the name of a problem, and of learners, it prints rows of the first alone.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ def clopper_pearson(k: int, n: int) -> tuple[float, float]:
     return low, 1.0 if k == n else float(beta.ppf(0.975, k + 1, n - k))
 
 
-def coverage(names: list[str], seeds: int = SEEDS) -> str:
+def coverage(names: list[str], learners: tuple[str, ...] = LEARNERS, seeds: int = SEEDS) -> str:
     """The first table."""
     lines = [
         "| problem | learner | runs over budget | 95 % interval of the share | worst, of the budget | learner played |",
@@ -218,20 +218,25 @@ def coverage(names: list[str], seeds: int = SEEDS) -> str:
     ]
     for name in names:
         world = worlds()[name]()
-        rows = [(learner, range(seeds), False) for learner in LEARNERS]
+        rows = [(learner, seeds, False) for learner in learners]
         if name == "cliff":
-            rows = [("hostile", range(100), forgets) for forgets in (False, True)]
-        for learner, runs, forgets in rows:
-            failed, worst, share = failures(world, learner, runs, forgets=forgets)
-            low, high = clopper_pearson(failed, len(runs))
-            called = f"{learner}, guard without $c$" if forgets else f"`{learner}`"
-            called = called.replace("`hostile`", "hostile")
-            lines.append(
-                f"| `{name}` | {called} | {failed} of {len(runs):,} | {100 * low:.1f} to {100 * high:.1f} % "
-                f"| {100 * worst:.0f} % | {100 * share:.0f} % |"
-            )
+            rows = [("hostile", 100, forgets) for forgets in (False, True)]
+        for row in rows:
+            lines.append(covered(name, world, *row))
             print(lines[-1], flush=True)
     return "\n".join(lines)
+
+
+def covered(name: str, world: World, learner: str, seeds: int, forgets: bool) -> str:
+    """A row of it."""
+    failed, worst, share = failures(world, learner, range(seeds), forgets=forgets)
+    low, high = clopper_pearson(failed, seeds)
+    called = learner if learner == "hostile" else f"`{learner}`"
+    called += ", guard without $c$" if forgets else ""
+    return (
+        f"| `{name}` | {called} | {failed} of {seeds:,} | {100 * low:.1f} to {100 * high:.1f} % "
+        f"| {100 * worst:.0f} % | {100 * share:.0f} % |"
+    )
 
 
 def cost(seeds: range = range(10), episodes: int = 10_000, budget: float = 100.0) -> str:
@@ -262,7 +267,7 @@ def cost(seeds: range = range(10), episodes: int = 10_000, budget: float = 100.0
 def main() -> None:
     """Both tables, or rows of the first."""
     if len(sys.argv) > 1:
-        coverage(sys.argv[1:2], *(int(n) for n in sys.argv[2:3]))
+        coverage(sys.argv[1:2], tuple(sys.argv[2:]) or LEARNERS)
         return
     write_between(PAGE, "guard-coverage", coverage(list(worlds())))
     write_between(PAGE, "guard-cost", cost())

@@ -133,7 +133,7 @@ def guard_step(
     answer = learning_step(rates.guarded, state.guarded, statistics, window, episode)
     if answer == DUE or account.unsafe[0] == PROVEN:
         return DUE  # `settle` decides, when the learner has its next policy
-    coming = next_turn(rates, state)
+    coming = next_turn(rates.terms, account, state.baseline, state.guarded.pi)
     if coming == turn and (coming == BASELINE or answer == STAYED):
         return STAYED
     account.turn[0] = coming
@@ -196,13 +196,12 @@ def room_bounds(declared: Declared, trial: FixedMeans, i: int) -> tuple[float, f
 
 
 @inlined
-def next_turn(rates: GuardRates, state: GuardState) -> int:
+def next_turn(terms: Terms, account: Account, baseline: Policy, learner: Policy) -> int:
     """Who plays the coming episode: the learner, if one more episode of its policy cannot exceed any budget."""
-    if same_policy(state.baseline, state.guarded.pi):
+    if same_policy(baseline, learner):
         return SAME
-    terms, spent = rates.terms, state.account.spent
-    for i in range(spent.shape[0]):
-        if spent[i] - terms.declared.least[i] > terms.budget[i]:
+    for i in range(account.spent.shape[0]):
+        if account.spent[i] - terms.declared.least[i] > terms.budget[i]:
             return BASELINE
     return LEARNER
 
@@ -236,11 +235,12 @@ def charge_episode(terms: Terms, account: Account, episode: InsideEpisode) -> No
 
 
 @no_refcount
-def settle_turn(rates: GuardRates, state: GuardState) -> None:
+def settle_turn(
+    terms: Terms, account: Account, baseline: Policy, learner: Policy, pi: Policy
+) -> None:
     """Decide who plays the coming episode, whatever happened before."""
-    turn = next_turn(rates, state)
-    state.account.turn[0] = turn
-    copy_policy(state.baseline if turn == BASELINE else state.guarded.pi, state.pi)
+    account.turn[0] = next_turn(terms, account, baseline, learner)
+    copy_policy(baseline if account.turn[0] == BASELINE else learner, pi)
 
 
 @no_refcount

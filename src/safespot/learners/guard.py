@@ -319,7 +319,7 @@ class Guard(Learner):
             guarded=mine, own=learner.own_flag, baseline=self._played_baseline, account=account,
         )  # fmt: skip
         self.rates = GuardRates(learner.rates, self._terms)
-        settle_turn(self.rates, self.state)
+        settle_turn(self._terms, account, self._played_baseline, mine.pi, self._pi)
 
     @property
     def epoch(self) -> Epoch:  # type: ignore[override]
