@@ -157,7 +157,7 @@ class Guard(Learner):
 
     # What a user does
 
-    def act(self, step: int, state: int, rng: np.random.Generator) -> int | None:  # type: ignore[override]
+    def act(self, step: int, state: int, rng: np.random.Generator) -> Any:
         """Draw an action of the coming episode's policy; None: the decision is handed back."""
         self._check_going()
         return None if self._handed_back else super().act(step, state, rng)
@@ -221,7 +221,7 @@ class Guard(Learner):
         return self._guarded.episodes_to_settle
 
     @property
-    def told_beyond(self) -> bool:  # type: ignore[override]
+    def told_beyond(self) -> bool:
         """Whether its user was told that episodes go beyond T."""
         return self._guarded.told_beyond
 
