@@ -66,8 +66,8 @@ def empirical_model(
     Args:
         log: its episodes are counted.
         stationary: pool the steps, where nothing but the policy depends on them: every pair is then seen more often.
-        thresholds: known ones, ``[m]`` or ``[m,H]``; None takes the mean of the threshold samples. A step
-            without any sample takes the mean of all.
+        thresholds: known ones, ``[m]`` or ``[m,H]``; by default those of the log, and where it has none, the mean
+            of its threshold samples. A step without any sample takes the mean of all.
 
     Examples:
         >>> import safespot as ss
@@ -86,6 +86,7 @@ def empirical_model(
         raise InvalidOption(
             "stationary=True needs an action_mask [S,A] that is the same at every step."
         )
+    thresholds = log.thresholds if thresholds is None else thresholds
     K = 1 if stationary else f.H
     pairs = f.S * f.A
     states, acted = (

@@ -73,7 +73,7 @@ def read_model(path: str | Path, /, **options: Any) -> tuple[Log, EmpiricalModel
     reading, counting = (
         list(inspect.signature(f).parameters)[1:] for f in (read_log, empirical_model)
     )
-    takes = [*reading, *counting]
+    takes = list(dict.fromkeys([*reading, *counting]))
     for name in options:
         if name not in takes:
             raise InvalidOption(f"log {path}: {unknown('option', name, takes)}")

@@ -118,7 +118,8 @@ def certify_played(
         delta: the confidence is 1 - delta.
         behaviour: of a log, the policy ``[H,S,A]`` or ``[S,A]`` that made it, exactly; without it the certificate is
             about the practice that did. A policy estimated from the log needs a trial of its own.
-        thresholds: of a log, the limits where they are known, ``[m]`` or ``[m,H]``; a learner's are its own.
+        thresholds: of a log, the limits where they are known, ``[m]`` or ``[m,H]``, by default those that it was
+            read with; a learner's are its own.
         constraint_totals: of a log, as for `SafetyMeter`.
         threshold_totals: likewise.
 
@@ -188,7 +189,8 @@ def _past(source: Any, behaviour: ArrayLike | None, given: tuple[Any, Any, Any])
         known = make_interface(**source.interface)
         if not source.episodes:
             raise InvalidOption(f"{source.source} has no episode that can be used.")
-        declared = declare(known, *given)
+        thresholds, *totals = given
+        declared = declare(known, source.thresholds if thresholds is None else thresholds, *totals)
         policy = None if behaviour is None else _as_behaviour(behaviour, known, source)
         practice = f"{len(source.episodes):,} episodes of a log"
         if source.rejected:

@@ -99,6 +99,8 @@ def certify_by_trial(
     seed = as_count("seed", seed, least=0, most=None, error=InvalidOption)
     known, play = _open(source, interface, declarations, seed)
     pi = as_policy(policy, (known.H, known.S, known.A), known.mask)
+    if thresholds is None and isinstance(source, Log):
+        thresholds = source.thresholds
     declared = declare(known, thresholds, constraint_totals, threshold_totals)
     rows, low = _watched(play(pi), declared, known.H, most, delta, early)
     return _certificate(known, pi, declared, delta, rows, low, early=early)
