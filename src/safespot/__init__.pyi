@@ -35,6 +35,8 @@ from .gym.black_box import BlackBox as BlackBox
 from .gym.black_box import check_env as check_env
 from .gym.black_box import env_interface as env_interface
 from .judging.certify import certify as certify
+from .judging.off_policy import LogEvaluation as LogEvaluation
+from .judging.off_policy import evaluate_log as evaluate_log
 from .judging.played import Certified as Certified
 from .judging.played import Mixture as Mixture
 from .judging.played import certify_played as certify_played

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -35,8 +36,9 @@ def test_names_texts_costs_and_known_limits(tmp_path: Path, ending: str | None) 
     source: Any = WARD
     if ending is not None:
         source = tmp_path / f"ward.{ending}"
-        frame = pd.DataFrame(WARD)
-        frame.to_csv(source, index=False) if ending == "csv" else frame.to_parquet(source)
+        with duckdb.connect() as database:
+            rows = database.from_df(pd.DataFrame(WARD))
+            rows.write_csv(str(source)) if ending == "csv" else rows.write_parquet(str(source))
     log = read(source)
     assert log.rejected == ()
     assert (log.state_names, log.action_names) == (("home", "icu", "ward"), ("high", "low", "none"))

@@ -191,7 +191,7 @@ def _past(source: Any, behaviour: ArrayLike | None, given: tuple[Any, Any, Any])
             raise InvalidOption(f"{source.source} has no episode that can be used.")
         thresholds, *totals = given
         declared = declare(known, source.thresholds if thresholds is None else thresholds, *totals)
-        policy = None if behaviour is None else _as_behaviour(behaviour, known, source)
+        policy = None if behaviour is None else as_behaviour(behaviour, known, source)
         practice = f"{len(source.episodes):,} episodes of a log"
         if source.rejected:
             practice += f" ({len(source.rejected):,} others were rejected)"
@@ -218,7 +218,8 @@ def _past(source: Any, behaviour: ArrayLike | None, given: tuple[Any, Any, Any])
     return _Past(meter.interface, meter.declared, source.replay, source.first, None, None, doubts)
 
 
-def _as_behaviour(behaviour: ArrayLike, known: Interface, log: Log) -> Policy:
+def as_behaviour(behaviour: ArrayLike, known: Interface, log: Log) -> Policy:
+    """The policy that made a log, checked; raises where it cannot be."""
     try:
         policy = as_policy(behaviour, (known.H, known.S, known.A), known.mask)
     except InvalidModel as problem:
