@@ -56,7 +56,7 @@ class LogEvaluation:
         >>> found.certificate.verdict
         ('safe',)
         >>> round(found.effective_episodes)
-        241
+        195
 
     """
 
