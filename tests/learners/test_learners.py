@@ -313,3 +313,30 @@ def test_bad_options_are_refused(name: str, options: dict[str, Any], word: str) 
     interface = {"states": S, "actions": A, "horizon": H, "constraints": M}
     with pytest.raises(ss.InvalidOption, match=word):
         ss.learners.make(name, interface, episodes=10, **options)
+
+
+# --- Steps that are alike
+
+
+@pytest.mark.parametrize("name", ["opt-cmdp", "opt-cmdp-bonus", "opt-dual"])
+def test_planners_share_the_counts_of_steps_that_are_alike(name: str) -> None:
+    problem = ss.problems.make("random", states=4, actions=2, horizon=3, seed=1)
+    options = {"rho": 2.0} if name == "opt-dual" else {}
+    alike, apart = (
+        ss.learners.make(
+            name, {**problem.interface, "stationary": stationary}, episodes=50, **options
+        )
+        for stationary in (True, False)
+    )
+    uniform, streams = np.full((3, 4, 2), 0.5), ss.streams(0)
+    for t in range(1, 21):
+        episode = ss.play(problem, uniform, streams, t)
+        alike.observe(episode, played=uniform)
+        apart.observe(episode, played=uniform)
+    ours, theirs = alike.counts(), apart.counts()  # type: ignore[attr-defined]
+    assert (theirs.n == apart.statistics.n).all()
+    assert (ours.n == apart.statistics.n.sum(axis=0)).all()
+    assert (ours.successors == theirs.successors.sum(axis=0)).all()
+    sums = apart.statistics.sums.sum(axis=1)
+    np.testing.assert_allclose(ours.means, (sums / np.maximum(ours.n[0], 1))[:, None].repeat(3, 1))
+    assert (alike.policy != apart.policy).any()

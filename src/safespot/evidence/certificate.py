@@ -227,6 +227,11 @@ def more_episodes(gap: Float, width: Float, episodes: int) -> Float:
     return more
 
 
+UNKNOWN_POLICY = (
+    "0" * 64
+)  # the digest of nobody's policy: who played an episode of the past is not known
+
+
 def policy_digest(policy: ArrayLike) -> str:
     """Names a policy ``[H,S,A]``: another one has another digest.
 

@@ -32,9 +32,7 @@ from numpy.typing import NDArray
 from .planner import BaselinePlanner, steps_after
 from .plausible_models import (
     Models,
-    counts,
     intervals,
-    means,
     optimistic_plan,
     signal_radius,
     start_intervals,
@@ -59,11 +57,10 @@ class DOPE(BaselinePlanner):
 
     def plan(self) -> dict[str, NDArray]:
         """Solve the pessimistic program."""
-        f, radii, statistics = self.interface, self.rates.radii, self.statistics
-        n = statistics.n
-        lower, upper = intervals(radii, n, counts(statistics))
-        start = start_intervals(radii, f.start, statistics.starts)
-        beta, v_hat = signal_radius(radii, n), means(statistics)
+        f, radii, (n, v_hat, counted) = self.interface, self.rates.radii, self.counts()
+        lower, upper = intervals(radii, n, counted)
+        start = start_intervals(radii, f.start, self.statistics.starts)
+        beta = signal_radius(radii, n)
         drift = steps_after(f.H) * total_variation(lower, upper)
         payoffs = np.maximum(v_hat - beta, 0.0) - drift
         payoffs[0] = np.minimum(v_hat[0] + beta, 1.0) + self.price * (beta + drift)

@@ -26,10 +26,8 @@ from .options import PlannerOptions
 from .planner import Planner, start_variation, steps_after
 from .plausible_models import (
     Models,
-    counts,
     empirical,
     empirical_variation,
-    means,
     optimistic_plan,
     signal_radius,
     start_intervals,
@@ -55,15 +53,14 @@ class OptCMDPBonus(Planner):
 
     def plan(self) -> dict[str, NDArray]:
         """Solve the program with bonuses."""
-        f, radii, statistics = self.interface, self.rates.radii, self.statistics
-        n, counted = statistics.n, counts(statistics)
+        f, radii, (n, v_hat, counted) = self.interface, self.rates.radii, self.counts()
         drift = steps_after(f.H) * empirical_variation(radii, n, counted)
         p_hat = empirical(n, counted)
         models = Models(
-            np.minimum(means(statistics) + signal_radius(radii, n), 1.0) + drift,
+            np.minimum(v_hat + signal_radius(radii, n), 1.0) + drift,
             p_hat,
             p_hat,
-            *start_intervals(radii, f.start, statistics.starts, exact=True),
+            *start_intervals(radii, f.start, self.statistics.starts, exact=True),
             np.array(f.mask.reshape(n.shape)),
         )
         plan = optimistic_plan(models, self.limits - f.H * start_variation(self))

@@ -26,10 +26,8 @@ from numpy.typing import NDArray
 from .planner import BaselinePlanner, start_variation, steps_after
 from .plausible_models import (
     Models,
-    counts,
     empirical,
     empirical_variation,
-    means,
     optimistic_plan,
     signal_radius,
     start_intervals,
@@ -55,12 +53,11 @@ class OptPessLP(BaselinePlanner):
 
     def plan(self) -> dict[str, NDArray]:
         """Solve the pessimistic program."""
-        f, radii, statistics = self.interface, self.rates.radii, self.statistics
-        n, counted = statistics.n, counts(statistics)
-        beta, v_hat, p_hat = signal_radius(radii, n), means(statistics), empirical(n, counted)
+        f, radii, (n, v_hat, counted) = self.interface, self.rates.radii, self.counts()
+        beta, p_hat = signal_radius(radii, n), empirical(n, counted)
         drift = steps_after(f.H) * empirical_variation(radii, n, counted)
         payoffs = np.maximum(v_hat - beta, 0.0) - drift
         payoffs[0] = np.minimum(v_hat[0] + beta, 1.0) + drift + self.price * (beta + drift)
-        start = start_intervals(radii, f.start, statistics.starts, exact=True)
+        start = start_intervals(radii, f.start, self.statistics.starts, exact=True)
         models = Models(payoffs, p_hat, p_hat, *start, np.array(f.mask.reshape(n.shape)))
         return self.if_safe(optimistic_plan(models, self.limits + f.H * start_variation(self)))

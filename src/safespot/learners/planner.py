@@ -33,10 +33,17 @@ from .plausible_models import (
     counts,
     empirical_variation,
     intervals,
-    means,
     signal_radius,
     start_intervals,
 )
+
+
+class Counts(NamedTuple):
+    """What a plan is made of; where the steps are alike (``stationary``), every step has the data of all of them."""
+
+    n: Int  # [H, S*A]
+    means: Float  # [1+m, H, S*A]: the reward, then the constraints; 0 without data
+    successors: Float  # [H, S*A, S]
 
 
 class PlannerRates(NamedTuple):
@@ -93,6 +100,21 @@ class Planner(Learner):
         mask = self.interface.mask
         uniform: Policy = mask / mask.sum(axis=2, keepdims=True)
         return uniform
+
+    def counts(self) -> Counts:
+        """The counts so far.
+
+        The radii of `plausible_models` hold for shared counts too: their union is over S A H T numbers of visits, and
+        a pair of all steps together has one of H T.
+        """
+        seen = self.statistics
+        n, sums, successors = seen.n, seen.sums, counts(seen)
+        if self.interface.stationary:
+            H = self.interface.H
+            n = np.repeat(n.sum(axis=0, keepdims=True), H, axis=0)
+            sums = np.repeat(sums.sum(axis=1, keepdims=True), H, axis=1)
+            successors = np.repeat(successors.sum(axis=0, keepdims=True), H, axis=0)
+        return Counts(n, sums / np.maximum(n, 1), successors)
 
     def begin_epoch(self) -> dict[str, NDArray]:
         """The fields of the state that begin anew with an epoch (anytime use)."""
@@ -166,12 +188,11 @@ class BaselinePlanner(Planner):
 
 def optimistic_models(learner: Planner) -> Models:
     """All plausible transitions, with every signal as large as it may be: ``min(v_hat + c sqrt(L_r / n), 1)``."""
-    f, radii, statistics = learner.interface, learner.rates.radii, learner.statistics
-    n = statistics.n
+    f, radii, (n, means, successors) = learner.interface, learner.rates.radii, learner.counts()
     return Models(
-        np.minimum(means(statistics) + signal_radius(radii, n), 1.0),
-        *intervals(radii, n, counts(statistics)),
-        *start_intervals(radii, f.start, statistics.starts),
+        np.minimum(means + signal_radius(radii, n), 1.0),
+        *intervals(radii, n, successors),
+        *start_intervals(radii, f.start, learner.statistics.starts),
         np.array(f.mask.reshape(n.shape)),
     )
 

@@ -221,12 +221,6 @@ def signal_radius(radii: Radii, n: Int) -> Float:
     return np.where(n > 0, radius.clip(None, 1.0), 1.0)
 
 
-def means(statistics: Statistics) -> Float:
-    """``[1+m, H, S*A]``: the mean reward and constraints; 0 without data."""
-    v_hat: Float = statistics.sums / np.maximum(statistics.n, 1)
-    return v_hat
-
-
 def start_intervals(
     radii: Radii, start: int | None, starts: Int, *, exact: bool = False
 ) -> tuple[Float, Float]:

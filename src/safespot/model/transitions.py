@@ -256,3 +256,12 @@ def pick(probabilities: Float, u: float) -> int:
         if n >= SHORT and u < total:
             break
     return min(passed, last)
+
+
+def average_over_successors(P: Transitions, values: Float) -> Float:
+    """``[S*A]``: the mean of `values` ``[S*A,S]`` over the next states of the first step."""
+    if P.dense.shape[0] > 0:
+        mean: Float = (P.dense[0] * values).sum(axis=1)
+        return mean
+    rows = np.repeat(np.arange(len(values)), np.diff(P.starts[0]))
+    return np.bincount(rows, P.probabilities * values[rows, P.successors], len(values))
