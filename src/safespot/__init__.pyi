@@ -40,8 +40,10 @@ from .judging.off_policy import evaluate_log as evaluate_log
 from .judging.played import Certified as Certified
 from .judging.played import Mixture as Mixture
 from .judging.played import certify_played as certify_played
-from .judging.propose import Proposal as Proposal
+from .judging.propose import CautiousPolicy as CautiousPolicy
 from .judging.propose import propose_policy as propose_policy
+from .judging.propose_log import Proposal as Proposal
+from .judging.propose_log import propose as propose
 from .judging.trial import certify_by_trial as certify_by_trial
 from .judging.trial import episodes_needed as episodes_needed
 from .learners import DOPE as DOPE

@@ -28,13 +28,13 @@ from numpy.typing import ArrayLike
 from ..arrays import Bool, Episode, Float, Policy, as_policy
 from ..data.logs import Log
 from ..errors import InvalidModel, InvalidOption
+from ..evidence.behaviour import as_behaviour
 from ..evidence.certificate import Certificate, issue, more_episodes, policy_digest
 from ..evidence.differences import Declared, declare
 from ..evidence.interface import Doubts, Interface, make_interface
 from ..evidence.meter import as_delta
 from ..evidence.statements import as_bounds, episode_sums, levels, lower_bounds, statements
 from ..files import checksum
-from .played import as_behaviour
 
 PILOT = 4  # one episode in so many chooses where weights are clipped
 FEWEST = 8  # episodes of a log
@@ -170,7 +170,7 @@ def _weights(log: Log, f: Interface, pi: Policy, behaviour: ArrayLike | None) ->
     )
     taken = pi[steps, states[:, :-1], actions]
     if behaviour is not None:
-        chances = as_behaviour(behaviour, f, log)[steps, states[:, :-1], actions]
+        chances = as_behaviour(behaviour, f, log.episodes)[steps, states[:, :-1], actions]
     elif log.propensities is not None:
         chances = log.propensities
     else:

@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import Bool, Episode, Float, Int, Policy, as_policy, frozen
+from ..arrays import Bool, Episode, Float, Int, Policy, frozen
 from ..data.logs import Log
-from ..errors import InvalidModel, InvalidOption
+from ..errors import InvalidOption
+from ..evidence.behaviour import as_behaviour
 from ..evidence.certificate import Certificate, issue, more_episodes, policy_digest
 from ..evidence.differences import Declared, declare
 from ..evidence.interface import Doubts, Interface, make_interface
@@ -232,7 +233,7 @@ def _past(source: Any, behaviour: ArrayLike | None, given: tuple[Any, Any, Any])
             raise InvalidOption(f"{source.source} has no episode that can be used.")
         thresholds, *totals = given
         declared = declare(known, source.thresholds if thresholds is None else thresholds, *totals)
-        policy = None if behaviour is None else as_behaviour(behaviour, known, source)
+        policy = None if behaviour is None else as_behaviour(behaviour, known, source.episodes)
         practice = f"{len(source.episodes):,} episodes of a log"
         if source.rejected:
             practice += f" ({len(source.rejected):,} others were rejected)"
@@ -257,25 +258,6 @@ def _past(source: Any, behaviour: ArrayLike | None, given: tuple[Any, Any, Any])
     meter = source.learner.make_meter()
     doubts = source.learner.interface.doubts
     return _Past(meter.interface, meter.declared, source.replay, source.first, None, None, doubts)
-
-
-def as_behaviour(behaviour: ArrayLike, known: Interface, log: Log) -> Policy:
-    """The policy that made a log, checked; raises where it cannot be."""
-    try:
-        policy = as_policy(behaviour, (known.H, known.S, known.A), known.mask)
-    except InvalidModel as problem:
-        raise InvalidOption(f"behaviour: {problem}") from None
-    steps = np.arange(known.H)
-    for number, episode in enumerate(log.episodes, 1):
-        chances = policy[steps, episode.states[:-1], episode.actions]
-        if not chances.all():
-            step = int((chances == 0.0).argmax())
-            raise InvalidOption(
-                f"behaviour never takes action {episode.actions[step]} in state {episode.states[step]} at step {step}, "
-                f"as episode {number} of the log does: it is not the policy that made the log. Leave it out to certify "
-                "the practice."
-            )
-    return policy
 
 
 def _gather(past: _Past) -> _Seen:
