@@ -6,16 +6,19 @@ import functools
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from .. import learners, problems
-from ..data.model_files import read_cmdp
+from ..data.logs import Log
+from ..data.model_files import read_cmdp, read_model
 from ..errors import InvalidFile, InvalidOption
 from ..learners import Learner
 from ..model.oracle import Slater, Solution, slater, solve
 from ..model.problem import Problem
 from ..model.signals import Bernoulli, Beta, Deterministic, Drift, Gaussian, Law
+from ..storage.tables import FORMATS
 from ..training.lemma_audit import Yardstick, make_yardstick
 from ..training.metrics import Optima
 from .spec import FILE, LawSpec, RunSpec, SignalsSpec, file_checksum
@@ -80,6 +83,16 @@ class Setting:
     """A problem, and what is known of it once it is asked for."""
 
     problem: Problem
+    name: str = ""  # of the problem, and its options
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @functools.cached_property
+    def log(self) -> Log | None:
+        """The log whose empirical model it is; None: it is none."""
+        if self.name != FILE or Path(self.options["path"]).suffix not in FORMATS:
+            return None
+        path, others = _file_options(self.options)
+        return read_model(path, **others)[0]
 
     @functools.cached_property
     def optima(self) -> Optima:
@@ -116,20 +129,26 @@ def read_setting(setting: str) -> Setting:
     drift = problem.signals.drift
     if given.drift is not None:
         drift = Drift(given.drift.thresholds, given.drift.first, given.drift.last)
-    return Setting(Problem(problem.cmdp, replace(problem.signals, drift=drift, **laws)))
+    observed = Problem(problem.cmdp, replace(problem.signals, drift=drift, **laws))
+    return Setting(observed, content["problem"], content["problem_options"])
 
 
 def make_problem(name: str, options: dict[str, Any]) -> Problem:
     """A ready problem, or the one in a file, which must be the file that was named."""
     if name != FILE:
         return problems.make(name, **options)
-    others = {k: v for k, v in options.items() if k not in ("path", "checksum")}
+    path, others = _file_options(options)
     if file_checksum(options["path"]) != options["checksum"]:
         raise InvalidFile(
             f"{options['path']} has changed since these runs were specified. Restore it, or start a "
             "sweep with the new content."
         )
-    return Problem(read_cmdp(options["path"], **others))
+    return Problem(read_cmdp(path, **others))
+
+
+def _file_options(options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The path of a file, and the options of reading it."""
+    return options["path"], {k: v for k, v in options.items() if k not in ("path", "checksum")}
 
 
 def _law(given: LawSpec) -> Law:

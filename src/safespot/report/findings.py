@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import Float, Int
+from ..data.logs import Log
 from ..experiments import Store
 from ..experiments.settings import Setting, read_setting
 from ..experiments.spec import setting_of
@@ -90,6 +91,11 @@ class Study:
     def problem(self) -> Problem:
         """The truth."""
         return self.setting.problem
+
+    @property
+    def log(self) -> Log | None:
+        """The log whose empirical model is the "truth"; None: it is none."""
+        return self.setting.log
 
     @property
     def m(self) -> int:

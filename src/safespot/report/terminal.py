@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ..experiments.summary import Estimate
-from . import text
+from . import logs, text
 from .findings import Line, Study
 
 
@@ -41,6 +41,7 @@ def as_dict(study: Study) -> dict[str, Any]:
     """The numbers of the small table."""
     return {
         "problem": study.name,
+        **_of_log(study),
         "episodes": study.episodes,
         "optimum": _number(study.optimum(study.episodes)),
         "limits": [
@@ -54,7 +55,9 @@ def as_dict(study: Study) -> dict[str, Any]:
                 "reward": _estimate(line.late("value")),
                 "constraints": [_estimate(line.late(f"constraint_{i}")) for i in range(study.m)],
                 "kept": study.kept(line),
-                "certificates": [about.get("certificate") for about in line.abouts],
+                "certificates": [
+                    about.get("certificate") if study.log is None else None for about in line.abouts
+                ],
                 "violation_early": _estimate(line.rate("strong_violation", late=False)),
                 "violation_late": _estimate(line.rate("strong_violation", late=True)),
                 "threshold_lower": [_end(line, f"threshold_lower_{i}") for i in range(study.m)],
@@ -66,6 +69,17 @@ def as_dict(study: Study) -> dict[str, Any]:
             }
             for line in study.lines
         ],
+    }
+
+
+def _of_log(study: Study) -> dict[str, Any]:
+    """That everything is about the model of a log, and what the log itself proves of the limits."""
+    if study.log is None:
+        return {}
+    return {
+        "of": logs.of_model(study),
+        "proven_limits": list(logs.limits(study)),
+        "notes": logs.proven(study),
     }
 
 

@@ -12,6 +12,7 @@ from ..evidence.certificate import Certificate
 from ..experiments.progress import duration
 from ..experiments.summary import Estimate
 from .findings import Line, Study
+from .logs import in_model, of_model
 
 SIGNS = {">=": "≥", "<=": "≤"}
 
@@ -69,9 +70,9 @@ def what(study: Study) -> str:
     groups = "" if len(study.lines) == 1 else f" for each of {len(study.lines)} settings"
     sizes = {"state": cmdp.S, "action": cmdp.A, "step": cmdp.H, "limit": cmdp.m}
     size = ", ".join(_count(n, word) for word, n in sizes.items())
-    problem = study.lines[0].group.about["problem"]
+    problem = of_model(study) or f"“{study.lines[0].group.about['problem']}”"
     return (
-        f"{_learner(learners)} learned “{problem}” ({size}) over {study.episodes:,} episodes, with "
+        f"{_learner(learners)} learned {problem} ({size}) over {study.episodes:,} episodes, with "
         f"{many} {'seed' if many == '1' else 'seeds'}{groups}."
     )
 
@@ -113,7 +114,7 @@ def verdict(study: Study) -> list[str]:
             said.append(f"{one} earned {_earned(rewards[top], best)}.")
         elif extra > 0.0:
             said.append(f"That brought up to {number(extra, 2)} more reward an episode.")
-    return said
+    return in_model(study, said)
 
 
 def head(study: Study) -> list[Cell]:
@@ -128,8 +129,9 @@ def head(study: Study) -> list[Cell]:
         )
         for i in range(study.m)
     ]
+    when = "at the end" if study.log is None else "of the model"
     known = [
-        Cell("Known of the limit" if study.m == 1 else f"Known of limit {i + 1}", "at the end")
+        Cell("Known of the limit" if study.m == 1 else f"Known of limit {i + 1}", when)
         for i in range(study.m)
     ]
     violation = [Cell("Violation", "an episode, early"), Cell("Violation", "an episode, late")]
@@ -148,7 +150,10 @@ def rows(study: Study) -> list[list[Cell]]:
         [
             Cell(line.name),
             Cell(*reward[k]),
-            *(Cell(*limits[i][k], kept) for i, kept in enumerate(study.kept(line))),
+            *(
+                Cell(*limits[i][k], kept if study.log is None else None)
+                for i, kept in enumerate(study.kept(line))
+            ),
             Cell(*early[k]),
             Cell(*late[k]),
             *(_known(line, i) for i in m),
@@ -169,6 +174,8 @@ def _known(line: Line, i: int) -> Cell:
 
 def certificates(study: Study) -> list[str]:
     """Whether the last policies may be deployed, by what their own runs have seen: a sentence per line."""
+    if study.log is not None:  # of episodes that were simulated nothing is proven
+        return []
     said = []
     for line in study.lines:
         found = [
@@ -204,6 +211,8 @@ def _certified(found: Sequence[Certificate]) -> str:
 
 def evidence(study: Study) -> list[str]:
     """What the episodes alone prove of the violation, at the end of the runs: a sentence per line."""
+    if study.log is not None:  # of episodes that were simulated nothing is proven
+        return []
     said = []
     for line in study.lines if study.metered else ():
         each = []
