@@ -14,16 +14,15 @@ and about the limits; a trial of the policy proves the rest.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Bool, Float, Policy, as_count, frozen, place
+from ..arrays import Float, Policy, as_count, frozen
 from ..data.empirical import pool_log
-from ..data.logs import SHOWN, Log
+from ..data.logs import Log
 from ..errors import InvalidFile, InvalidOption
 from ..evidence.certificate import Certificate, issue, policy_digest
 from ..evidence.differences import Declared, declare
@@ -38,7 +37,9 @@ from ..learners.options import AnyOptions
 from ..learners.pooled_models import Known, Plan, Pooled, count_model, imagine
 from ..learners.proposals import plan_with_margin
 from ..learners.stationarity import contradictions_of
+from . import reasons
 from .played import Certified, certify_played
+from .reasons import Estimate, Followed, Seen
 
 HOPELESS = 1e-3  # of a deviation: a room that takes a trial of millions of episodes
 DETERMINISTIC = 1e-3  # of a room: the least deviation that a trial is planned for
@@ -174,19 +175,8 @@ def propose(
         plan,
         values,
         errors,
-        _counted(log, f, odd, followed, cases),
+        reasons.counted(f, odd, followed, cases),
     )
-
-
-class _Seen(NamedTuple):
-    """What the episodes show as they are, inside; the thresholds in the middle of what missing samples leave open."""
-
-    lower: Float  # [m]: proven bounds of the thresholds
-    upper: Float  # [m]
-    reward: float  # means over the episodes
-    difference: Float  # [m]
-    spread: Float  # [m]: standard deviations of an episode's D, and of its threshold
-    threshold_spread: Float
 
 
 def proven_limits(
@@ -202,7 +192,7 @@ def proven_limits(
     return f.units.bounds(seen.lower, seen.upper, f.H)
 
 
-def _look(log: Log, f: Interface, declared: Declared, delta: float) -> _Seen:
+def _look(log: Log, f: Interface, declared: Declared, delta: float) -> Seen:
     totals = np.array([episode_sums(f.check(episode)) for episode in log.episodes])
     rows, m = statements(declared, f.H, totals), f.m
     reward, value, under, over = np.split(totals, [1, 1 + m, 1 + 2 * m], axis=1)
@@ -215,18 +205,10 @@ def _look(log: Log, f: Interface, declared: Declared, delta: float) -> _Seen:
         upper = np.maximum(lower, most - (most - least) * proven[1::2])
     spread = [x.std(axis=0) for x in (value - threshold, threshold)]
     difference: Float = (value - threshold).mean(axis=0)
-    return _Seen(lower, upper, float(reward.mean()), difference, *spread)
+    return Seen(lower, upper, float(reward.mean()), difference, *spread)
 
 
-class _Followed(NamedTuple):
-    """Which actions may be followed."""
-
-    mask: Bool  # [K, S*A], K being 1 or H
-    untried: int  # actions that nobody took where somebody acted
-    rare: int  # that were taken in too few cases
-
-
-def _followed(pooled: Pooled, f: Interface, cases: int) -> _Followed:
+def _followed(pooled: Pooled, f: Interface, cases: int) -> Followed:
     n = pooled.n.reshape(-1, f.S, f.A)
     met = n.sum(axis=2, keepdims=True) > 0.0
     enough = n >= cases
@@ -236,7 +218,7 @@ def _followed(pooled: Pooled, f: Interface, cases: int) -> _Followed:
     mask = kept & declared
     mask = np.where(mask.any(axis=2, keepdims=True), mask, declared)  # where nobody acted, anything
     untried, rare = declared[: len(n)] & met & (n == 0.0), (n > 0.0) & ~kept
-    return _Followed(
+    return Followed(
         np.ascontiguousarray(mask.reshape(len(mask), -1)), int(untried.sum()), int(rare.sum())
     )
 
@@ -247,7 +229,7 @@ def _proposal(
     declared: Declared,
     delta: float,
     practice: Certified,
-    seen: _Seen,
+    seen: Seen,
     plan: Plan,
     values: Float,
     errors: Float,
@@ -264,31 +246,24 @@ def _proposal(
     certificate = practice.certificate
     if not certificate.covers(policy):
         certificate = _unproven(log, f, declared, delta, policy, proven, takes)
-    estimate = _Estimate(
+    estimate = Estimate(
         reward=float(units.reward.total_outside(values[0], f.H)),
         reward_error=float(errors[0] * units.reward.scale),
         room=room,
         room_errors=room_errors,
     )
-    reasons = (
-        _episodes(log),
+    said = (
+        reasons.episodes(log),
         *counted,
-        *_practice(log, f, practice.certificate, seen),
-        *_limits(log, f, declared, proven, delta),
-        *_planned(log, f, estimate, seen, plan),
-        _proof(certificate, takes),
+        *reasons.practice(log, f, practice.certificate, seen),
+        *reasons.limits(log, f, declared, proven, delta),
+        *reasons.planned(log, f, estimate, seen, plan),
+        reasons.proof(certificate, takes),
     )
     return Proposal(
-        policy, certificate, reasons, practice, takes, estimate.reward, estimate.reward_error,
+        policy, certificate, said, practice, takes, estimate.reward, estimate.reward_error,
         frozen(room), frozen(room_errors), proven,
     )  # fmt: skip
-
-
-class _Estimate(NamedTuple):
-    reward: float
-    reward_error: float
-    room: Float
-    room_errors: Float
 
 
 def _trial_episodes(room: Float, deviation: Float, delta: float) -> int | None:
@@ -337,99 +312,4 @@ def _unproven(
             {"limits": np.stack(thresholds)}, {"delta": delta, "log": len(log.episodes)}
         ),
         doubts=Doubts(sum(e.clipped for e in log.episodes), len(log.rejected)).sentences(),
-    )
-
-
-# The reasons, a sentence each
-
-
-def _called(log: Log, i: int) -> str:
-    """A limit by its name, where it has one."""
-    name = log.constraint_names[i] if log.constraint_names else str(i)
-    return f"limit {name}" if name.isdecimal() else f"the limit on {name}"
-
-
-def _episodes(log: Log) -> str:
-    total = len(log.episodes) + len(log.rejected)
-    said = f"{len(log.episodes):,} of {total:,} episodes of {log.source} were used"
-    return said + ("; the rest was rejected, so nothing is proven." if log.rejected else ".")
-
-
-def _counted(
-    log: Log, f: Interface, odd: Sequence[tuple[int, int]], followed: _Followed, cases: int
-) -> tuple[str, ...]:
-    """Whether steps share their counts, and what stays out."""
-    if f.stationary and not odd:
-        steps = (
-            "Nothing in the log contradicts that all steps are alike, so they share their counts."
-        )
-    elif odd:
-        shown = "; ".join(place("sa", pair) for pair in odd[:SHOWN])
-        steps = f"The steps of the log are not alike ({shown}), so each has its own counts."
-    else:
-        steps = (
-            "Each step has its own counts. Nothing in the log contradicts that all steps are alike: read with "
-            "stationary=True, they would share them."
-        )
-    out = (
-        f"{followed.untried:,} actions that nobody took in a state stay out of it, and so do {followed.rare:,} that "
-        f"were taken in fewer than {cases} cases."
-    )
-    return steps, out
-
-
-def _practice(log: Log, f: Interface, certificate: Certificate, seen: _Seen) -> Iterator[str]:
-    """What was done, and what the log proves of it."""
-    words = {
-        "safe": "proven to keep",
-        "unsafe": "proven to break",
-        "unknown": "not proven to keep or break",
-    }
-    for i, verdict in enumerate(certificate.verdict):
-        low, high = (float(end[i]) for end in certificate.difference_bounds)
-        mean = float(np.abs(f.units.constraints.scale[i]) * seen.difference[i])
-        yield (
-            f"What was done is {words[verdict]} {_called(log, i)}: its room was {mean:.4g} on average, and lies in "
-            f"[{low:.4g}, {high:.4g}] (confidence {certificate.difference_confidence:.3g})."
-        )
-
-
-def _limits(
-    log: Log, f: Interface, declared: Declared, proven: tuple[Float, Float], delta: float
-) -> Iterator[str]:
-    """What the log proves of the limits themselves."""
-    for i in range(f.m):
-        if len(declared.alpha):
-            yield f"{_called(log, i).capitalize()} is given: {proven[0][i]:.4g}."
-        else:
-            yield (
-                f"{_called(log, i).capitalize()} lies in [{proven[0][i]:.4g}, {proven[1][i]:.4g}], as the log proves "
-                f"(confidence {1.0 - delta:.3g})."
-            )
-
-
-def _planned(log: Log, f: Interface, estimate: _Estimate, seen: _Seen, plan: Plan) -> Iterator[str]:
-    """What the model of the log promises of the policy, and how sure that is."""
-    did = float(f.units.reward.total_outside(seen.reward, f.H))
-    if not plan.feasible:
-        yield "No policy that follows what was done keeps every limit with a margin; this one comes closest."
-    yield (
-        f"In the model of these episodes the policy earns {estimate.reward:.4g} (standard error "
-        f"{estimate.reward_error:.2g}); what was done earned {did:.4g}."
-    )
-    for i, (room, error) in enumerate(zip(estimate.room, estimate.room_errors, strict=True)):
-        verb = "keeps" if room >= 0.0 else "breaks"
-        yield (
-            f"In the model of these episodes it {verb} {_called(log, i)} by {abs(room):.4g}, with a standard error of "
-            f"{error:.2g}."
-        )
-
-
-def _proof(certificate: Certificate, takes: int | None) -> str:
-    if certificate.safe.all():
-        return "It is the policy that made the log, and proven to keep every limit."
-    if takes is None:
-        return "Nothing is proven of this policy, and in the model it keeps no margin that a trial could prove."
-    return (
-        f"Nothing is proven of this policy yet. A trial of about {takes:,} episodes would prove it."
     )
