@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .application import AsJson, Options, app
+from .application import AsJson, app
 from .given import count, parse_options
 from .output import print_json, write_policy
 
@@ -16,7 +16,12 @@ from .output import print_json, write_policy
 @app.command()
 def propose(
     log: Annotated[str, typer.Argument(metavar="LOG", help="A .csv or .parquet log of episodes.")],
-    option: Options = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option", "-o", metavar="NAME=VALUE", help="An option of read_log; may be repeated."
+        ),
+    ] = None,
     behaviour: Annotated[
         Path | None,
         typer.Option(
