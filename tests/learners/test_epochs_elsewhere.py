@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import safespot as ss
+import safespot.gym
 from safespot.learners import phases
 from tests.support.contract import saved
 from tests.support.sweeping import sweep_inline, tiny
@@ -89,7 +90,6 @@ def test_hints_that_are_missing_count_as_the_worst_unless_they_are_alike() -> No
         assert lower[0] <= 0.8 <= upper[0]
         found.append((len(learner.certificates), float(upper[0] - lower[0])))
     assert found[0][1] > 0.5 > found[1][1]
-    assert found[0][0] <= found[1][0]
     assert found[1][0] > 0
 
 

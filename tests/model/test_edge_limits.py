@@ -15,7 +15,6 @@ from safespot.learners.plausible_models import (
     counts,
     empirical,
     intervals,
-    means,
     optimistic_plan,
     signal_radius,
     start_intervals,
@@ -83,7 +82,7 @@ def early_models(seed: int) -> list[Models]:
             statistics, radii = learner.statistics, learner.rates.radii
             n, counted = statistics.n, counts(statistics)
             start = start_intervals(radii, learner.interface.start, statistics.starts)
-            p_hat, v_hat = empirical(n, counted), means(statistics)
+            p_hat, v_hat = empirical(n, counted), statistics.sums / np.maximum(n, 1)
             high = np.minimum(v_hat + signal_radius(radii, n), 1.0)
             made.append(Models(v_hat, p_hat, p_hat, *start, mask))
             made.append(Models(high, *intervals(radii, n, counted), *start, mask))

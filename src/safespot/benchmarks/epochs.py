@@ -27,6 +27,7 @@ tempt (`tempting`).
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import math
 from collections.abc import Callable, Iterator
@@ -235,38 +236,22 @@ class Results:
         return self.known[run]
 
 
-def others(case: Case) -> dict[str, Callable[[ss.Problem], Learner]]:
+def others(problem: ss.Problem, episodes: int) -> dict[str, Callable[[], Learner]]:
     """The learners beside `SpotEpochs`, all with learned limits."""
-    T = case.episodes
-
-    def plain(name: str, **options: Any) -> Callable[[ss.Problem], Learner]:
-        return lambda p: ss.learners.make(name, p.interface, episodes=T, **options)
-
-    def dual(name: str, **options: Any) -> Callable[[ss.Problem], Learner]:
-        return lambda p: ss.learners.make(
-            name, p.interface, episodes=T, rho=ss.slater(p.cmdp).rho, **options
-        )
-
-    def safe(name: str) -> Callable[[ss.Problem], Learner]:
-        def build(p: ss.Problem) -> Learner:
-            safest = ss.slater(p.cmdp)
-            return ss.learners.make(
-                name, p.interface, episodes=T, baseline=safest.policy, slack=safest.margin,
-                bonus_scale=0.01, estimator="total",
-            )  # fmt: skip
-
-        return build
-
+    safest, f = ss.slater(problem.cmdp), problem.interface
+    make = functools.partial(ss.learners.make, episodes=episodes)
+    scaled: dict[str, Any] = {"bonus_scale": 0.01, "estimator": "total"}
+    lean: dict[str, Any] = {"baseline": safest.policy, "slack": safest.margin, **scaled}
     return {
-        "explore-then-plan": plain("explore-then-plan"),
-        "posterior-sampling": plain("posterior-sampling"),
-        "opt-cmdp-bonus": plain("opt-cmdp-bonus"),
-        "opt-cmdp-bonus, scale 0.01": plain("opt-cmdp-bonus", bonus_scale=0.01, estimator="total"),
-        "opt-pess-lp, scale 0.01": safe("opt-pess-lp"),
-        "dope, scale 0.01": safe("dope"),
-        "UOpt-RPGPD": dual("regularized-primal-dual"),
-        "spot, the paper's constants": dual("spot"),
-        "spot, as advised": dual("spot", estimator="total", bonus_scale=0.01),
+        "explore-then-plan": lambda: make("explore-then-plan", f),
+        "posterior-sampling": lambda: make("posterior-sampling", f),
+        "opt-cmdp-bonus": lambda: make("opt-cmdp-bonus", f),
+        "opt-cmdp-bonus, scale 0.01": lambda: make("opt-cmdp-bonus", f, **scaled),
+        "opt-pess-lp, scale 0.01": lambda: make("opt-pess-lp", f, **lean),
+        "dope, scale 0.01": lambda: make("dope", f, **lean),
+        "UOpt-RPGPD": lambda: make("regularized-primal-dual", f, rho=safest.rho),
+        "spot, the paper's constants": lambda: make("spot", f, rho=safest.rho),
+        "spot, as advised": lambda: make("spot", f, rho=safest.rho, **scaled),
     }
 
 
@@ -310,8 +295,8 @@ def beside(results: Results, names: list[str], seeds: int, first: int) -> Iterat
     yield HEAD
     for name in names:
         if name in BESIDE:
-            for learner, build in others(PROBLEMS[name]).items():
-                runs = [results.get(learner, name, build, first)]
+            for learner, build in others(make(PROBLEMS[name]), PROBLEMS[name].episodes).items():
+                runs = [results.get(learner, name, lambda _: build(), first)]  # noqa: B023
                 yield row(f"`{name}`: {learner}", PROBLEMS[name].episodes, runs)
 
 

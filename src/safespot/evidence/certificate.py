@@ -227,9 +227,7 @@ def more_episodes(gap: Float, width: Float, episodes: int) -> Float:
     return more
 
 
-UNKNOWN_POLICY = (
-    "0" * 64
-)  # the digest of nobody's policy: who played an episode of the past is not known
+UNKNOWN_POLICY = "f" * 64  # no policy has this digest: who played is not known
 
 
 def policy_digest(policy: ArrayLike) -> str:

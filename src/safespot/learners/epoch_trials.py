@@ -58,7 +58,7 @@ class Before(NamedTuple):
     """What the episodes before a trial showed of the thresholds; rows 2i and 2i+1 as in `TotalState`."""
 
     weight: Float  # [m]: w
-    terms: Float  # [2m, K]: the evidence
+    said: Float  # [2m, K]: the terms of the evidence
     slopes: Float  # [2m, K]
     limits: Float  # [2, m]: the range that the evidence is about
 
@@ -198,7 +198,7 @@ def read_trial(
         if before.slopes[told, 0] > 0.0:
             found = least_sum(
                 terms, trial.slope[row], width,
-                before.terms[told], before.slopes[told], rest * (highest - lowest), level,
+                before.said[told], before.slopes[told], rest * (highest - lowest), level,
             )  # fmt: skip
             alpha = highest if side == 0 else lowest
         else:
@@ -232,7 +232,8 @@ def hint_spread(rates: TotalRates, totals: TotalState, limits: Float) -> Float:
     if len(totals.samples):
         return np.zeros(len(width))
     if len(counted) == 0 or (counted < 2.0).any():
-        return width / 2.0
+        half: Float = width / 2.0
+        return half
     if rates.kind != EPISODES:  # a number is a sample, of H in an episode
         width = np.sqrt(np.full(len(width), float(totals.by_step.shape[1])))
     spread: Float = width * np.sqrt(totals.means.squares[::2] / counted)

@@ -264,4 +264,5 @@ def average_over_successors(P: Transitions, values: Float) -> Float:
         mean: Float = (P.dense[0] * values).sum(axis=1)
         return mean
     rows = np.repeat(np.arange(len(values)), np.diff(P.starts[0]))
-    return np.bincount(rows, P.probabilities * values[rows, P.successors], len(values))
+    weighed = P.probabilities * values[rows, P.successors]
+    return np.bincount(rows, weighed, len(values)).astype(np.float64)
