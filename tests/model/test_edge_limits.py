@@ -15,6 +15,7 @@ from safespot.learners.plausible_models import (
     counts,
     empirical,
     intervals,
+    means,
     optimistic_plan,
     signal_radius,
     start_intervals,
@@ -82,7 +83,7 @@ def early_models(seed: int) -> list[Models]:
             statistics, radii = learner.statistics, learner.rates.radii
             n, counted = statistics.n, counts(statistics)
             start = start_intervals(radii, learner.interface.start, statistics.starts)
-            p_hat, v_hat = empirical(n, counted), statistics.sums / np.maximum(n, 1)
+            p_hat, v_hat = empirical(n, counted), means(statistics)
             high = np.minimum(v_hat + signal_radius(radii, n), 1.0)
             made.append(Models(v_hat, p_hat, p_hat, *start, mask))
             made.append(Models(high, *intervals(radii, n, counted), *start, mask))

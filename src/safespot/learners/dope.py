@@ -32,11 +32,12 @@ from numpy.typing import NDArray
 from .planner import BaselinePlanner, steps_after
 from .plausible_models import (
     Models,
-    intervals,
+    means,
     optimistic_plan,
     signal_radius,
     start_intervals,
     total_variation,
+    write_intervals,
 )
 
 
@@ -57,10 +58,12 @@ class DOPE(BaselinePlanner):
 
     def plan(self) -> dict[str, NDArray]:
         """Solve the pessimistic program."""
-        f, radii, (n, v_hat, counted) = self.interface, self.rates.radii, self.counts()
-        lower, upper = intervals(radii, n, counted)
-        start = start_intervals(radii, f.start, self.statistics.starts)
-        beta = signal_radius(radii, n)
+        f, radii, statistics = self.interface, self.rates.radii, self.counts()
+        n = statistics.n
+        lower, upper = self.rows("lower"), self.rows("upper")
+        write_intervals(radii, statistics, lower, upper)
+        start = start_intervals(radii, f.start, statistics.starts)
+        beta, v_hat = signal_radius(radii, n), means(statistics)
         drift = steps_after(f.H) * total_variation(lower, upper)
         payoffs = np.maximum(v_hat - beta, 0.0) - drift
         payoffs[0] = np.minimum(v_hat[0] + beta, 1.0) + self.price * (beta + drift)

@@ -26,11 +26,11 @@ from .options import PlannerOptions
 from .planner import Planner, start_variation, steps_after
 from .plausible_models import (
     Models,
-    empirical,
-    empirical_variation,
+    means,
     optimistic_plan,
     signal_radius,
     start_intervals,
+    write_empirical,
 )
 
 
@@ -53,14 +53,14 @@ class OptCMDPBonus(Planner):
 
     def plan(self) -> dict[str, NDArray]:
         """Solve the program with bonuses."""
-        f, radii, (n, v_hat, counted) = self.interface, self.rates.radii, self.counts()
-        drift = steps_after(f.H) * empirical_variation(radii, n, counted)
-        p_hat = empirical(n, counted)
+        f, radii, statistics = self.interface, self.rates.radii, self.counts()
+        n, p_hat = statistics.n, self.rows("empirical")
+        drift = steps_after(f.H) * write_empirical(radii, statistics, p_hat)
         models = Models(
-            np.minimum(v_hat + signal_radius(radii, n), 1.0) + drift,
+            np.minimum(means(statistics) + signal_radius(radii, n), 1.0) + drift,
             p_hat,
             p_hat,
-            *start_intervals(radii, f.start, self.statistics.starts, exact=True),
+            *start_intervals(radii, f.start, statistics.starts, exact=True),
             np.array(f.mask.reshape(n.shape)),
         )
         plan = optimistic_plan(models, self.limits - f.H * start_variation(self))

@@ -26,11 +26,11 @@ from numpy.typing import NDArray
 from .planner import BaselinePlanner, start_variation, steps_after
 from .plausible_models import (
     Models,
-    empirical,
-    empirical_variation,
+    means,
     optimistic_plan,
     signal_radius,
     start_intervals,
+    write_empirical,
 )
 
 
@@ -53,11 +53,12 @@ class OptPessLP(BaselinePlanner):
 
     def plan(self) -> dict[str, NDArray]:
         """Solve the pessimistic program."""
-        f, radii, (n, v_hat, counted) = self.interface, self.rates.radii, self.counts()
-        beta, p_hat = signal_radius(radii, n), empirical(n, counted)
-        drift = steps_after(f.H) * empirical_variation(radii, n, counted)
+        f, radii, statistics = self.interface, self.rates.radii, self.counts()
+        n, p_hat = statistics.n, self.rows("empirical")
+        beta, v_hat = signal_radius(radii, n), means(statistics)
+        drift = steps_after(f.H) * write_empirical(radii, statistics, p_hat)
         payoffs = np.maximum(v_hat - beta, 0.0) - drift
         payoffs[0] = np.minimum(v_hat[0] + beta, 1.0) + drift + self.price * (beta + drift)
-        start = start_intervals(radii, f.start, self.statistics.starts, exact=True)
+        start = start_intervals(radii, f.start, statistics.starts, exact=True)
         models = Models(payoffs, p_hat, p_hat, *start, np.array(f.mask.reshape(n.shape)))
         return self.if_safe(optimistic_plan(models, self.limits + f.H * start_variation(self)))

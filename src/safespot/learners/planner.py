@@ -30,20 +30,13 @@ from .options import REPLAN, BaselineOptions
 from .plausible_models import (
     Models,
     Plan,
-    counts,
     empirical_variation,
-    intervals,
+    means,
+    shared_counts,
     signal_radius,
     start_intervals,
+    write_intervals,
 )
-
-
-class Counts(NamedTuple):
-    """What a plan is made of; where the steps are alike (``stationary``), every step has the data of all of them."""
-
-    n: Int  # [H, S*A]
-    means: Float  # [1+m, H, S*A]: the reward, then the constraints; 0 without data
-    successors: Float  # [H, S*A, S]
 
 
 class PlannerRates(NamedTuple):
@@ -76,6 +69,7 @@ class Planner(Learner):
 
     def __init__(self, *interface: Any, **options: Any) -> None:
         super().__init__(*interface, **options)
+        self._rows: dict[str, Float] = {}
         f = self.interface
         self.state = PlannerState(
             pi=np.array(self.first_policy()),
@@ -95,26 +89,26 @@ class Planner(Learner):
     def plan(self) -> dict[str, NDArray]:
         """The fields of the state that the next plan replaces: `pi`, mostly `lam`; changes nothing."""
 
+    def rows(self, name: str) -> Float:
+        """``[H, S*A, S]``, the largest thing that there is: written anew by every plan, but made once for all."""
+        f = self.interface
+        if name not in self._rows:
+            self._rows[name] = np.empty((f.H, f.S * f.A, f.S))
+        return self._rows[name]
+
     def first_policy(self) -> Policy:
         """What is played before the first plan: all admissible actions alike."""
         mask = self.interface.mask
         uniform: Policy = mask / mask.sum(axis=2, keepdims=True)
         return uniform
 
-    def counts(self) -> Counts:
-        """The counts so far.
+    def counts(self) -> Statistics:
+        """What a plan is made of: the statistics; where the steps are alike, each has the data of all of them.
 
         The radii of `plausible_models` hold for shared counts too: their union is over S A H T numbers of visits, and
         a pair of all steps together has one of H T.
         """
-        seen = self.statistics
-        n, sums, successors = seen.n, seen.sums, counts(seen)
-        if self.interface.stationary:
-            H = self.interface.H
-            n = np.repeat(n.sum(axis=0, keepdims=True), H, axis=0)
-            sums = np.repeat(sums.sum(axis=1, keepdims=True), H, axis=1)
-            successors = np.repeat(successors.sum(axis=0, keepdims=True), H, axis=0)
-        return Counts(n, sums / np.maximum(n, 1), successors)
+        return shared_counts(self.statistics) if self.interface.stationary else self.statistics
 
     def begin_epoch(self) -> dict[str, NDArray]:
         """The fields of the state that begin anew with an epoch (anytime use)."""
@@ -188,11 +182,14 @@ class BaselinePlanner(Planner):
 
 def optimistic_models(learner: Planner) -> Models:
     """All plausible transitions, with every signal as large as it may be: ``min(v_hat + c sqrt(L_r / n), 1)``."""
-    f, radii, (n, means, successors) = learner.interface, learner.rates.radii, learner.counts()
+    f, radii, statistics = learner.interface, learner.rates.radii, learner.counts()
+    n, lower, upper = statistics.n, learner.rows("lower"), learner.rows("upper")
+    write_intervals(radii, statistics, lower, upper)
     return Models(
-        np.minimum(means + signal_radius(radii, n), 1.0),
-        *intervals(radii, n, successors),
-        *start_intervals(radii, f.start, learner.statistics.starts),
+        np.minimum(means(statistics) + signal_radius(radii, n), 1.0),
+        lower,
+        upper,
+        *start_intervals(radii, f.start, statistics.starts),
         np.array(f.mask.reshape(n.shape)),
     )
 
