@@ -78,6 +78,7 @@ from .model.signals import Signals as Signals
 from .model.simulation import Streams as Streams
 from .model.simulation import play as play
 from .model.simulation import streams as streams
+from .names import Names as Names
 from .storage.durable import DurableLearner as DurableLearner
 from .storage.durable import open as open
 from .storage.export import export_episodes as export_episodes

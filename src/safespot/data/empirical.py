@@ -131,6 +131,7 @@ def empirical_model(
         f.units.reward_range,
         f.units.constraint_ranges,
         horizon=f.H,
+        **f.names.arguments,
     )
     untried = np.argwhere(declared & ~visited & ~np.asarray(unmet)[:, :, None])
     return EmpiricalModel(

@@ -97,6 +97,10 @@ def read_log(
     senses: str | Sequence[str] = ">=",
     ranges: Mapping[str, Any] | None = None,
     stationary: bool = False,
+    state_names: Sequence[str] | None = None,
+    action_names: Sequence[str] | None = None,
+    limit_names: Sequence[str] | None = None,
+    units: Mapping[str, Any] | None = None,
     *,
     endings: Ending | Mapping[int, Ending] | None = None,
 ) -> Log:
@@ -104,7 +108,7 @@ def read_log(
 
     Args:
         source: a `.csv` or `.parquet` file, a mapping of columns, or a pandas DataFrame.
-        states: S; this and the next eight are what ``problem.interface`` and `env_interface` say. Sizes that are
+        states: S; this and the next twelve are what ``problem.interface`` and `env_interface` say. Sizes that are
             not given are the largest ones in the data.
         actions: A.
         horizon: H.
@@ -114,6 +118,10 @@ def read_log(
         senses: ``">="``, ``"<="``, or one per constraint.
         ranges: of rewards and constraints, [0,1] by default.
         stationary: whether every step is alike.
+        state_names: what the states are called; this and the next three are kept for whoever reads of them.
+        action_names: what the actions are called.
+        limit_names: what the constraints are called.
+        units: what an episode's reward and constraints are measured in.
         endings: what the steps after an early end pay and count (deviation D7): one `Ending` for all, or one for each
             state in which an episode can end. Their absorbing states are the last of the S. Without it an
             episode of fewer than H steps is rejected.
@@ -140,6 +148,10 @@ def read_log(
         "senses": senses,
         "ranges": ranges,
         "stationary": stationary,
+        "state_names": state_names,
+        "action_names": action_names,
+        "limit_names": limit_names,
+        "units": units,
     }  # fmt: skip
     if None in (states, actions, horizon):
         _check_sizes(given, name)
@@ -152,6 +164,7 @@ def read_log(
     if absorbing and action_mask is None:
         given["action_mask"] = mask_with_endings(None, own, f.A, len(absorbing))
         f = make_interface(**given)
+    given |= f.names.arguments
     _, home = absorbing_states(endings, own)
     padding = [ending.payoffs(f.m, error=InvalidOption) for ending in absorbing]
 

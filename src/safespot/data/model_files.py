@@ -1,7 +1,8 @@
 """One's own model from a file: arrays in `.npz` or safetensors, a TOML, or a log of episodes.
 
 The names in a file of arrays are the arguments of `CMDP`: transitions, rewards, constraints, thresholds, and start,
-senses, actions, reward_range, constraint_ranges and horizon where they are needed. What `CMDP.save` wrote is read
+senses, actions, reward_range, constraint_ranges, horizon, names and units where they are needed. What `CMDP.save` wrote
+is read
 too. A log (`.csv`, `.parquet`) becomes its empirical model, with the options of `read_log` and `empirical_model`.
 Nothing in a file is ever executed.
 """
@@ -32,7 +33,7 @@ from .empirical import EmpiricalModel, empirical_model
 from .logs import Log, read_log
 
 NEEDED = ("transitions", "rewards", "constraints", "thresholds")
-TEXTS = ("senses",)
+TEXTS = ("senses", "state_names", "action_names", "limit_names", "units")
 COUNTS = ("horizon",)
 # What reading a file of another kind can raise; a RecursionError is a RuntimeError.
 UNREADABLE = (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)

@@ -62,7 +62,7 @@ class Proposal:
             )
         else:
             short_by = ", ".join(
-                f"{short:.4g} (constraint {i})"
+                f"{short:.4g} ({self.certificate.names.limit(i)})"
                 for i, short in enumerate(self.certificate.shortfall)
                 if short > 0.0
             )

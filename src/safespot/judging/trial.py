@@ -219,6 +219,7 @@ def _certificate(
         threshold_bounds=bounds.threshold,
         reward_bounds=bounds.reward,
         senses=known.units.senses,
+        names=known.names.of_limits,
         confidence=1.0 - delta,
         difference_confidence=max(0.0, 1.0 - 2.0 * delta),
         episodes=n,

@@ -114,11 +114,16 @@ class Learner(ABC):
         senses: str | Sequence[str] = ">=",
         ranges: Mapping[str, Any] | None = None,
         stationary: bool = False,
+        state_names: Sequence[str] | None = None,
+        action_names: Sequence[str] | None = None,
+        limit_names: Sequence[str] | None = None,
+        units: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
         self.interface = f = make_interface(
-            states, actions, horizon, constraints, start, action_mask, senses, ranges, stationary
-        )
+            states, actions, horizon, constraints, start, action_mask, senses, ranges, stationary,
+            state_names, action_names, limit_names, units,
+        )  # fmt: skip
         self.options = o = checked(self.options_type, options)
         self.statistics = empty_statistics(f.H, f.S, f.A, f.m)
         self.declared = declare(f, o.thresholds, o.constraint_totals, o.threshold_totals)

@@ -444,6 +444,7 @@ class SpotEpochs(Learner):
             difference_bounds=(scale * differences[0], scale * np.maximum(*differences)),
             reward_bounds=(reward[0], max(reward)),
             senses=units.senses,
+            names=f.names.of_limits,
             confidence=1.0 - self.options.delta,
             difference_confidence=1.0 - self.options.delta,
             episodes=n,

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..arrays import Float, as_floats, frozen
 from ..errors import InvalidModel
+from ..names import Names
 from ..units import spread_thresholds
 from .cmdp import CMDP, steps_alike
 from .signals import Signals
@@ -68,7 +69,13 @@ class Problem:
             "senses": cmdp.senses,
             "ranges": cmdp.units.ranges,
             "stationary": self.stationary,
+            **self.names.arguments,
         }
+
+    @property
+    def names(self) -> Names:
+        """What states, actions and limits are called, and their units."""
+        return self.cmdp.names
 
     def alpha(self, episode: int) -> Float:
         """The inside thresholds ``[m,H]`` of an episode (1-based), drift included."""

@@ -66,5 +66,9 @@ def make(horizon: int = 10, limit: float = 0.05) -> Problem:
         start=int(np.flatnonzero(cells == "S")[0]),
         senses="<=",
         horizon=H,
+        state_names=[f"row {s // width}, column {s % width}" for s in range(S)],
+        action_names=["up", "right", "down", "left"],
+        limit_names=["falling"],
+        units={"reward": "probability of arriving", "constraints": ["probability"]},
     )
     return Problem(cmdp)

@@ -508,7 +508,7 @@ def _configuration(learner: Learner) -> dict[str, Any]:
     f = learner.interface
     return {
         "learner": learner.name,
-        **f.arguments,
+        **{name: value for name, value in f.arguments.items() if name not in f.names.arguments},
         "action_mask": f.mask,
         **vars(learner.options),
     }
