@@ -60,31 +60,6 @@ def run_kernel(folder: Path, entries: int = 2, **environment: str) -> list[Any]:
     return found
 
 
-def stamp() -> str:
-    fresh: str = cache.stamp.__wrapped__()
-    return fresh
-
-
-def test_the_stamp_knows_every_source_below_and_the_check_of_bounds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    package = copy_package(tmp_path)
-    before = stamp()
-    monkeypatch.setattr(cache, "__file__", str(package / "kernels" / "cache.py"))
-    assert stamp() == before  # where the package lies does not matter
-    for source in (package / "units.py", package / "learners" / "spot.py"):
-        text = source.read_text()
-        source.write_text(text + "#\n")
-        assert stamp() != before
-        source.write_text(text)
-        assert stamp() == before
-    above = package / "experiments" / "sweeping.py"  # no kernel depends on it
-    above.write_text(above.read_text() + "#\n")
-    assert stamp() == before
-    monkeypatch.setattr(numba.config, "BOUNDSCHECK", not numba.config.BOUNDSCHECK)
-    assert stamp() != before
-
-
 @needs_compiler
 def test_code_without_checks_does_not_serve_where_bounds_are_checked(tmp_path: Path) -> None:
     copy_package(tmp_path)

@@ -18,24 +18,31 @@ from typing import Any, TypeVar
 
 from ..arrays import InsideEpisode
 from ..kernels.jit import inlined, no_refcount, overload_inlined
+from ..kernels.sources import chosen_by
 from ..spot.visits import Statistics
 from ..spot.window import Window
 
 F = TypeVar("F", bound=Callable)
 
-STAYED, MOVED, DUE = 0, 1, 2  # what a step answers
+STAYED, MOVED, DUE = 0, 1, 2  # what a step answers; False and True will do for the first two
 _STEPS: dict[type, Callable] = {}
 
 
 def step_for(rates: type) -> Callable[[F], F]:
     """Compile a function as the step of all learners whose `rates` have this type."""
 
-    def register(function: F) -> F:
+    def compile_it(function: F) -> F:
         compiled = inlined(function)
-        _STEPS[rates] = compiled
+        register(rates, compiled)
         return compiled
 
-    return register
+    return compile_it
+
+
+def register(rates: type, step: Callable) -> None:
+    """Say that an inlined kernel is the step of all learners whose `rates` have this type."""
+    _STEPS[rates] = step
+    chosen_by(rates, step)
 
 
 def learning_step(

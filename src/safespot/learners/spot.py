@@ -10,12 +10,9 @@ import math
 
 import numpy as np
 
-from ..arrays import InsideEpisode
 from ..spot.step import Scratch, SpotRates, SpotState, spot_step
 from ..spot.updates import workspace
-from ..spot.visits import Statistics
-from ..spot.window import Window
-from .compiled_step import MOVED, STAYED, step_for
+from .compiled_step import register
 from .learner import Epoch
 from .options import SpotOptions
 from .primal_dual import PrimalDual
@@ -92,12 +89,4 @@ class Spot(PrimalDual):
         )
 
 
-@step_for(SpotRates)
-def _step(
-    rates: SpotRates,
-    state: SpotState,
-    statistics: Statistics,
-    window: Window,
-    episode: InsideEpisode,
-) -> int:
-    return MOVED if spot_step(rates, state, statistics, window, episode) else STAYED
+register(SpotRates, spot_step)

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..arrays import Float, InsideEpisode
 from ..kernels.jit import inlined, overload_inlined
+from ..kernels.sources import chosen_by
 from .optimism import Radii, threshold_bounds
 from .visits import Statistics, pool_has_room
 from .window import Window, add_to_window, ring_has_room
@@ -22,6 +23,7 @@ _ROOM: dict[type, Callable] = {}
 def register(window: type, learn: Callable, room: Callable) -> None:
     """Say how a record of this type takes an episode, and when it has room for one; both inlined kernels."""
     _LEARN[window], _ROOM[window] = learn, room
+    chosen_by(window, learn, room)
 
 
 def learn_thresholds(

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..kernels.jit import inlined, overload_inlined
+from ..kernels.sources import chosen_by
 
 _BEFORE: dict[type, Callable] = {}
 _AFTER: dict[type, Callable] = {}
@@ -22,6 +23,7 @@ class Nobody(NamedTuple):
 def register(observer: type, before: Callable, after: Callable) -> None:
     """Compile what an observer of this type does before and after an episode."""
     _BEFORE[observer], _AFTER[observer] = inlined(before), inlined(after)
+    chosen_by(observer, before, after)
 
 
 def look_before(observer: Any, rates: Any, policy: Any, window: Any, tracker: Any) -> None:
