@@ -45,7 +45,7 @@ def make(map_name: str = "4x4", horizon: int | None = None, limit: float = 0.05)
     if not isinstance(map_name, str) or map_name not in HORIZONS:
         raise InvalidOption(f"map_name must be '4x4' or '8x8', got {map_name!r}.")
     lake = FrozenLakeEnv(map_name=map_name)
-    squares, width = np.ravel(lake.desc), lake.desc.shape[1]
+    squares, width = np.ravel(lake.desc), len(lake.desc[0])
     return problem_from_table(
         lake,
         horizon=HORIZONS[map_name] if horizon is None else horizon,
