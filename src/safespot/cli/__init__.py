@@ -7,7 +7,7 @@ Ctrl-C.
 
 from __future__ import annotations
 
-from . import learning, problems, reporting
+from . import learning, problems, reporting, warming
 from .application import app, main
 
-__all__ = ["app", "learning", "main", "problems", "reporting"]
+__all__ = ["app", "learning", "main", "problems", "reporting", "warming"]

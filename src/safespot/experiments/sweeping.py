@@ -43,7 +43,6 @@ BATCH_SECONDS = 0.25  # of work that a batch of tiny runs takes, about
 BATCH_RUNS = 64
 WRITTEN = 256  # runs written at once, at most: what is not written yet is lost with this process
 PATIENCE = 20  # workers that may die one after the other
-PATIENCE_SECONDS = 3.0  # after which somebody who waits is told why
 LOOK_SECONDS = 0.2  # how often to look what other sweeps have left
 
 
@@ -129,7 +128,7 @@ def sweep(
         shown.begin(len(runs), len(runs) - len(todo), sum(run.episodes for run in todo))
         with _one_interrupt():
             try:
-                _warm(todo, shown)
+                _warm(todo)
                 sweeping.until_done()
             finally:
                 sweeping.end()
@@ -338,18 +337,11 @@ def _check(runs: Iterable[RunSpec]) -> None:
         raise InvalidOption("invalid configuration:\n" + "\n".join(wrong))
 
 
-def _warm(runs: Iterable[RunSpec], shown: Progress) -> None:
+def _warm(runs: Iterable[RunSpec]) -> None:
     """Compile what the runs need, once, before every worker would."""
     kinds = {(run.problem, run.learner, run.track): run for run in runs}
-    patience = threading.Timer(
-        PATIENCE_SECONDS, shown.note, ["compiling; this takes about a minute, once"]
-    )
-    patience.start()
-    try:
-        for run in kinds.values():
-            fresh(replace(run, episodes=1)).advance()
-    finally:
-        patience.cancel()
+    for run in kinds.values():
+        fresh(replace(run, episodes=1)).advance()
 
 
 def _processors() -> int:
