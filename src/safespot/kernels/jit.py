@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import itertools
 import logging
 import os
@@ -169,27 +170,52 @@ def _without_aliases(flags: Any) -> Any:
 
 
 _depth = 0  # of kernels compiled because another one calls them; Numba's lock is held meanwhile
+COLLECTED_OBJECTS = (
+    200_000  # between two collections while the compiler makes many objects and drops few
+)
 
 
 def _compile(compile_it: Callable, name: str, *signature: Any) -> Any:
-    """Compile one kernel without LLVM's loop strength reduction, and tell whoever waits for it.
-
-    The reduction gives every array a counter of its own. In kernels as large as ours there are no registers for them,
-    so a step of a small problem spent a third of its time adding to counters in memory. The switch is the whole
-    process's, so it is put back.
-    """
+    """Compile one kernel, and whatever it calls that is not compiled yet."""
     global _depth
-    switch = not _plain() and llvm.llvm_version_info[0] in LLVMS
     _depth += 1
-    if switch:
-        llvm.set_option("safespot", "--disable-lsr=true")
     try:
-        with compiling(name) if _depth == 1 else contextlib.nullcontext():
+        if _depth > 1:
+            return compile_it(*signature)
+        with compiling(name), _rarely_collecting(), _without_strength_reduction():
             return compile_it(*signature)
     finally:
         _depth -= 1
-        if switch and _depth == 0:
-            llvm.set_option("safespot", "--disable-lsr=false")
+
+
+@contextlib.contextmanager
+def _rarely_collecting() -> Iterator[None]:
+    """Python looks for garbage less often."""
+    before = gc.get_threshold()
+    if before[0] > 0:  # 0: it never does
+        gc.set_threshold(max(before[0], COLLECTED_OBJECTS), *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+@contextlib.contextmanager
+def _without_strength_reduction() -> Iterator[None]:
+    """LLVM does not reduce loops in strength.
+
+    It gives every array a counter of its own. In kernels as large as ours there are no registers for them, so a step of
+    a small problem spent a third of its time adding to counters in memory. The switch is the whole process's, so
+    it is put back.
+    """
+    if _plain() or llvm.llvm_version_info[0] not in LLVMS:
+        yield
+        return
+    llvm.set_option("safespot", "--disable-lsr=true")
+    try:
+        yield
+    finally:
+        llvm.set_option("safespot", "--disable-lsr=false")
 
 
 # Where kernels run uncompiled
