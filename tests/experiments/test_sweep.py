@@ -118,7 +118,7 @@ def test_two_processes_give_the_same_bits_though_one_is_killed(
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
-    """A Dask scheduler and two workers, as they would run on three machines."""
+    """A Dask scheduler and two workers, as they would run on three machines: the address, and the processes."""
     pytest.importorskip("distributed")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
     options: dict[str, Any] = {"env": environment, "cwd": tmp_path, "stderr": subprocess.DEVNULL}
@@ -160,7 +160,7 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]
         while not address.exists():
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        yield json.loads(address.read_text())["address"], processes[1:]
+        yield json.loads(address.read_text())["address"], processes
     finally:
         for process in processes:
             process.kill()
@@ -170,13 +170,27 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]
 def test_dask_gives_the_same_bits_though_a_worker_is_killed(
     cluster: tuple[str, list[subprocess.Popen[bytes]]], want: dict[str, bytes], tmp_path: Path
 ) -> None:
-    scheduler, workers = cluster
+    scheduler, (_, *workers) = cluster
     heard = Heard(workers[0].kill)
     swept = sweep(LONG, tmp_path / "store", "dask", scheduler=scheduler, progress=heard)
     assert heard.act is None
     assert workers[0].wait() == -signal.SIGKILL
     assert workers[1].poll() is None
     assert swept.failed == {}
+    assert contents(tmp_path / "store") == want
+    assert leftovers(tmp_path / "store") == []
+
+
+def test_a_killed_scheduler_is_a_typed_error_and_the_sweep_goes_on(
+    cluster: tuple[str, list[subprocess.Popen[bytes]]], want: dict[str, bytes], tmp_path: Path
+) -> None:
+    address, (scheduler, *_) = cluster
+    heard = Heard(scheduler.kill)
+    with pytest.raises(ss.SafespotError, match="the Dask scheduler does not answer any more"):
+        sweep(LONG, tmp_path / "store", "dask", scheduler=address, progress=heard)
+    assert heard.act is None
+    assert scheduler.wait() == -signal.SIGKILL
+    assert sweep(LONG, tmp_path / "store", progress=False).failed == {}
     assert contents(tmp_path / "store") == want
     assert leftovers(tmp_path / "store") == []
 

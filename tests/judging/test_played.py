@@ -127,6 +127,27 @@ def test_a_start_that_is_later_serves_where_the_first_episodes_were_bad() -> Non
     assert found.certificate.episodes == 1_100 - 384
 
 
+def test_the_first_proof_is_when_one_would_first_have_been_told() -> None:
+    problem = toy(0.9, 1.0)
+    policies = [RISKY] * 40 + [SAFE] * 360
+    streams = ss.streams(0)
+    episodes = [ss.play(problem, policy, streams, t) for t, policy in enumerate(policies, 1)]
+    found = judged.first_proof(ss.read_log(columns(episodes), **problem.interface))
+    told = next(
+        n
+        for n in range(1, 401)
+        if ss.certify_played(
+            ss.read_log(columns(episodes[:n]), **problem.interface)
+        ).certificate.verdict
+        == ("safe",)
+    )
+    assert found is not None
+    assert told <= found <= told + told / 32 + 1
+    assert told > 60
+    few = ss.read_log(columns(episodes[: told - 1]), **problem.interface)
+    assert judged.first_proof(few) is None
+
+
 def test_a_log_is_about_the_practice_unless_the_policy_is_given() -> None:
     problem = toy(0.8, 1.0)
     log = ss.read_log(columns(episodes_of(problem, SAFE, 1_500)), **problem.interface)

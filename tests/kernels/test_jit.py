@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -67,19 +68,34 @@ def test_code_without_checks_does_not_serve_where_bounds_are_checked(tmp_path: P
     assert run_kernel(tmp_path) == [[6.0], 1]
     assert run_kernel(tmp_path, entries=1, NUMBA_BOUNDSCHECK="1") == ["out of bounds", 0]
     assert run_kernel(tmp_path, NUMBA_BOUNDSCHECK="1") == [[6.0], 1]
-    assert run_kernel(tmp_path) == [[6.0], 0]
+    assert run_kernel(tmp_path) == [[6.0], 1]
 
 
 @needs_compiler
-def test_where_the_package_cannot_be_written_to_the_cache_of_the_user_serves(
-    tmp_path: Path,
-) -> None:
+def test_every_copy_of_the_package_finds_what_one_compiled(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        copy_package(tmp_path / name)
+    caches: Any = {"XDG_CACHE_HOME": str(tmp_path / "caches")}
+    assert run_kernel(tmp_path / "one", **caches) == [[6.0], 0]
+    assert run_kernel(tmp_path / "other", **caches) == [[6.0], 1]
+    (folder,) = (tmp_path / "caches" / "safespot" / "kernels").iterdir()
+    assert folder.stat().st_mode & 0o077 == 0  # loading it runs it, so it is the user's alone
+    os.utime(folder, (0, time.time() - 80 * 86_400))
+    assert run_kernel(tmp_path / "other", **caches) == [[6.0], 1]
+    assert time.time() - folder.stat().st_mtime < 86_400  # it was used
+    os.utime(folder, (0, time.time() - 100 * 86_400))
+    assert run_kernel(tmp_path / "other", **caches) == [[6.0], 0]
+
+
+@needs_compiler
+def test_where_the_user_has_no_cache_the_package_keeps_it(tmp_path: Path) -> None:
     package = copy_package(tmp_path)
-    (package / "model" / "__pycache__").touch()  # no folder can be made here, not even by root
-    caches = tmp_path / "caches"
-    assert run_kernel(tmp_path, XDG_CACHE_HOME=str(caches)) == [[6.0], 0]
-    assert run_kernel(tmp_path, XDG_CACHE_HOME=str(caches)) == [[6.0], 1]
-    assert list(caches.rglob("*start_values*.nbc"))
+    (tmp_path / "file").touch()  # no folder can be made here, not even by root
+    nowhere = str(tmp_path / "file" / "nowhere")
+    assert run_kernel(tmp_path, XDG_CACHE_HOME=nowhere) == [[6.0], 0]
+    assert run_kernel(tmp_path, XDG_CACHE_HOME=nowhere) == [[6.0], 1]
+    assert list((package / "model" / "__pycache__").glob("*start_values*.nbc"))
 
 
 @needs_compiler

@@ -150,7 +150,10 @@ def test_an_edit_compiles_anew_what_depends_on_it_and_nothing_else(tmp_path: Pat
 
     def call() -> str:
         path = f"{tmp_path}:{SOURCE.parent}"
-        return run_python(CALL, PYTHONPATH=path, NUMBA_CACHE_DIR="", PYTHONDONTWRITEBYTECODE="1")
+        caches = str(tmp_path / "caches")
+        return run_python(
+            CALL, PYTHONPATH=path, NUMBA_CACHE_DIR=caches, PYTHONDONTWRITEBYTECODE="1"
+        )
 
     assert [call(), call()] == ["10100 0", "10100 1"]
     (package / "unrelated.py").write_text("NOTHING = 1")

@@ -96,6 +96,24 @@ def test_the_learner_that_is_given_is_the_beginning_and_stays_as_it_is(tmp_path:
         assert digest(learner.learner) == digest(given)
 
 
+def test_an_episode_beyond_t_is_warned_of_and_counted(tmp_path: Path) -> None:
+    rng, problem = np.random.default_rng(0), SPOT.make()
+    short = ss.Spot(
+        **problem.interface.arguments, action_mask=problem.interface.mask, episodes=3, slack=1.0
+    )
+    with ss.open(tmp_path / "it", short) as learner:
+        for left in (3, 2, 1):
+            assert learner.learner.episodes_left == left
+            learner.observe(SPOT.episode(rng))
+        with pytest.warns(UserWarning, match=r"beyond the learner's T = 3 \(0 remain\)"):
+            learner.observe(SPOT.episode(rng))
+        learner.observe(SPOT.episode(rng))  # once is enough
+    with ss.open(tmp_path / "it") as learner:  # what was played before is not warned of again
+        assert learner.episode == 6
+        with pytest.warns(UserWarning, match="an episode goes beyond"):
+            learner.observe(SPOT.episode(rng))
+
+
 def test_two_snapshots_and_all_journals_are_kept(tmp_path: Path) -> None:
     begin(tmp_path / "it", 35)
     assert list(journal.numbered(tmp_path / "it", "snapshot")) == [20, 30]

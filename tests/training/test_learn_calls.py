@@ -40,7 +40,9 @@ Array = Any
 def test_beyond_the_planned_end_it_warns_and_goes_on(tmp_path: Path) -> None:
     problem = example()
     ours, theirs = (spot(problem, 100) for _ in range(2))
-    by_hand(problem, theirs, 130, seed=0)
+    with pytest.warns(UserWarning, match=r"an episode goes beyond .* T = 100 \(0 rem") as caught:
+        by_hand(problem, theirs, 130, seed=0)
+    assert len(caught) == 1  # in a loop of one's own, too, and once
     with pytest.warns(UserWarning, match=r"120 episodes go beyond the learner's T = 100 \(100 rem"):
         run = ss.learn(problem, ours, 120)
     assert run.episodes[-1] == 120

@@ -25,7 +25,7 @@ from ..evidence.certificate import Certificate, issue, more_episodes, policy_dig
 from ..evidence.differences import Declared, declare
 from ..evidence.interface import Doubts, Interface, make_interface
 from ..evidence.meter import as_delta
-from ..evidence.sequences import changing_means, observe_changing, sums_of_means
+from ..evidence.sequences import PATIENCE, changing_means, observe_changing, sums_of_means
 from ..evidence.statements import as_bounds, episode_sums, levels, statements
 from ..files import checksum
 from ..kernels.jit import no_refcount
@@ -147,6 +147,47 @@ def certify_played(
     return Certified(made, int(seen.numbers[best.start]), policy, mixture)
 
 
+def first_proof(source: Run | Log | DurableLearner, delta: float = 0.05) -> int | None:
+    """The number of the episode after which `certify_played` would first have said that everything is safe.
+
+    It is looked for at counts that grow by one part in `PATIENCE`; None: it would not have said so yet.
+    """
+    past = _past(source, None, (None, None, None))
+    seen = _gather(past)
+    kept = -past.declared.least / past.declared.width
+    ends = []
+    for start, share in _starts(len(seen.rows), as_delta(delta)):
+        rows = np.ascontiguousarray(seen.rows[start:, 2 : 2 + 2 * past.known.m : 2])
+        level = levels(past.declared, share)[2 : 2 + 2 * past.known.m : 2].copy()
+        counted = proven_after(
+            changing_means(rows.shape[1]), rows, level, kept, np.empty(len(kept))
+        )
+        if counted:
+            ends.append(int(seen.numbers[start + counted - 1]))
+    return min(ends, default=None)
+
+
+@no_refcount
+def proven_after(state: Any, rows: Float, level: Float, kept: Float, low: Float) -> int:
+    """After how many episodes the means of their differences ``[n,m]`` are proven to be at least `kept`; 0: never.
+
+    `low` ``[m]`` is a buffer.
+    """
+    due = 1.0
+    for n in range(rows.shape[0]):
+        observe_changing(state, rows[n])
+        if n + 1 < due:
+            continue
+        due = n + 1 + max(1.0, np.floor((n + 1) / PATIENCE))
+        sums_of_means(state, level, low)
+        safe = True
+        for i in range(kept.shape[0]):
+            safe &= low[i] >= kept[i] * (n + 1)
+        if safe:
+            return n + 1
+    return 0
+
+
 class _Past(NamedTuple):
     """Episodes that were played, as often as one wants to go through them."""
 
@@ -264,14 +305,21 @@ def _gather(past: _Past) -> _Seen:
 def _candidates(past: _Past, seen: _Seen, delta: float) -> Iterator[_Candidate]:
     """What the episodes from each start on prove, each with its share of delta."""
     n, m = len(seen.rows), past.known.m
-    for start in (0, *(s for s in STARTS if s < n)):
-        share = delta / 2.0 if start == 0 else delta / (2.0 * len(STARTS))
+    for start, share in _starts(n, delta):
         state, low = changing_means(seen.rows.shape[1]), np.empty(seen.rows.shape[1])
         watch_changing(state, seen.rows[start:])
         sums_of_means(state, levels(past.declared, share), low)
         low /= n - start
         room = past.declared.least + past.declared.width * low[2 : 2 + 2 * m : 2]
         yield _Candidate(start, low, room)
+
+
+def _starts(n: int, delta: float) -> Iterator[tuple[int, float]]:
+    """The rows at which n episodes may be begun with, each with its share of delta."""
+    yield 0, delta / 2.0
+    for start in STARTS:
+        if start < n:
+            yield start, delta / (2.0 * len(STARTS))
 
 
 @no_refcount

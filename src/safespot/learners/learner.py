@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -102,6 +103,7 @@ class Learner(ABC):
     rates: Any  # what an epoch computes with: `radii`, whether limits are `learned`, and the learner's own
     state: Any  # what episodes change: `pi`, `lam`, `lower`, `upper`, `finished`, and the learner's own
     epoch: Epoch
+    told_beyond = False  # whether its user was told that episodes go beyond T
 
     def __init__(
         self,
@@ -229,6 +231,8 @@ class Learner(ABC):
         inside = self.interface.check(episode)
         if self.declares_totals:
             check_totals(self.declared, inside)
+        if self.episodes_left == 0 and not self.told_beyond:
+            self.warn_beyond("an episode goes", stacklevel=3)  # at the caller of `observe`
         return inside
 
     def identify(self, played: ArrayLike | str | None) -> tuple[Policy | None, str | None]:
@@ -263,9 +267,26 @@ class Learner(ABC):
         """Do what is due between two episodes: begin an epoch, make a plan."""
 
     @property
-    def episodes_left(self) -> int | None:
+    def episodes_to_settle(self) -> int | None:
         """How many episodes may run before `settle`; None: any number."""
         return None if self.options.episodes is not None else self.epoch.last - self.episode + 1
+
+    # T, where it was given
+
+    @property
+    def episodes_left(self) -> int | None:
+        """How many episodes remain of T; None: anytime."""
+        planned = self.options.episodes
+        return None if planned is None else max(0, planned - self.episode + 1)
+
+    def warn_beyond(self, what: str, stacklevel: int) -> None:
+        """Warn that episodes go beyond T; `observe` alone does so only once."""
+        self.told_beyond = True
+        warnings.warn(
+            f"{what} beyond the learner's T = {self.options.episodes} ({self.episodes_left} remain): its step "
+            "sizes and radii were chosen for T.",
+            stacklevel=stacklevel + 1,
+        )
 
     # What learners build on
 

@@ -223,7 +223,7 @@ class SpotEpochs(Learner):
     # Between episodes
 
     @property
-    def episodes_left(self) -> int | None:
+    def episodes_to_settle(self) -> int | None:
         """Any number: the step itself says when there is something to decide."""
         return None
 

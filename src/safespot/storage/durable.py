@@ -431,6 +431,7 @@ def _replay(folder: Path, learner: Learner) -> journal.Journal | None:
     """Learn from every episode after the snapshot; returns the last journal, None if there is none."""
     found = None
     f = learner.interface
+    learner.told_beyond = True  # of these episodes, when they were played
     for found in journal.chain(folder, learner.episode - 1):
         f.doubts.become(found.doubts)
         if (found.H, found.m) != (f.H, f.m):
@@ -445,6 +446,7 @@ def _replay(folder: Path, learner: Learner) -> journal.Journal | None:
                 ) from None
         if found.lost is not None:
             warnings.warn(f"{found.path} has a torn end. Lost: {found.lost}.", stacklevel=5)
+    learner.told_beyond = False
     return found
 
 

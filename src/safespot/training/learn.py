@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import sys
 import time
-import warnings
 from collections.abc import Callable
 from typing import Protocol
 
@@ -212,7 +211,7 @@ class Training:
         """Play a chunk of about `CHUNK_SECONDS`, of at most `most` episodes; returns how many."""
         learner, began = self.learner, time.perf_counter()
         n = min(self.size, self.remaining if most is None else min(most, self.remaining))
-        n = min(n, learner.episodes_left or n)
+        n = min(n, learner.episodes_to_settle or n)
         self.chunk(n)
         took = max(time.perf_counter() - began, 1e-6)
         self.seconds += took
@@ -348,23 +347,18 @@ def _put(there: NDArray, array: NDArray) -> None:
 
 def check_episodes(learner: Learner, episodes: int | None) -> int:
     """How many episodes to play: those asked for, or what remains of T."""
-    planned = learner.options.episodes
-    remaining = None if planned is None else planned - learner.episode + 1
+    remaining = learner.episodes_left
     if episodes is None:
         if remaining is None:
             raise InvalidOption("say how many episodes: an anytime learner has no end of its own.")
-        if remaining <= 0:
+        if remaining == 0:
             raise InvalidOption(
-                f"the learner has played all of its {planned} episodes; say how many more."
+                f"the learner has played all of its {learner.options.episodes} episodes; say how many more."
             )
         return remaining
     total = as_count("episodes", episodes, least=1, error=InvalidOption)
     if remaining is not None and total > remaining:
-        warnings.warn(
-            f"{total} episodes go beyond the learner's T = {planned} ({max(0, remaining)} remain): its "
-            "step sizes and radii were chosen for T.",
-            stacklevel=4,  # the caller of `learn`
-        )
+        learner.warn_beyond(f"{total} episodes go", stacklevel=4)  # at the caller of `learn`
     return total
 
 

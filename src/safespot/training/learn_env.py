@@ -93,7 +93,7 @@ class EnvTraining:
     ) -> None:
         total, first = check_episodes(learner, episodes), learner.episode
         self.box, self.learner, self.observe = box, learner, observe
-        self.seed = as_count("seed", seed, least=0, error=InvalidOption)
+        self.seed = as_count("seed", seed, least=0, most=None, error=InvalidOption)
         self.env_seed: int | None = self.seed if first == 1 else _another(self.seed, first)
         self.rng = streams(self.env_seed).actions
         self.first, self.last = first, first + total - 1
