@@ -110,7 +110,8 @@ def test_where_nothing_can_be_written_to_kernels_are_compiled_every_time(tmp_pat
 
 @needs_compiler
 def test_kernels_release_the_lock_and_keep_to_the_rules_of_numbers() -> None:
-    from safespot.model import dynamic_programming, signals
+    from safespot.kernels.parts import PartDispatcher
+    from safespot.model import dynamic_programming, signals, simulation
     from safespot.spot import window as windows
     from safespot.training import metrics
 
@@ -120,13 +121,14 @@ def test_kernels_release_the_lock_and_keep_to_the_rules_of_numbers() -> None:
         metrics.accumulate,
         dynamic_programming.best_deterministic,
     ]
-    kernels += [signals.beta_cdf]
+    kernels += [signals.beta_cdf, simulation.play_kernel]
     for kernel in kernels:
         options = kernel.targetoptions  # type: ignore[attr-defined]
         assert options["nogil"] is True
         assert not options.get("fastmath")
         assert not options.get("parallel")
-        assert isinstance(kernel._cache, cache.PackageCache)  # type: ignore[attr-defined]
+        kept = isinstance(kernel._cache, cache.PackageCache)  # type: ignore[attr-defined]
+        assert kept != isinstance(kernel, PartDispatcher)
 
 
 @needs_compiler
