@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow test-bounds test-reliability check format bench docs clean
+.PHONY: demo test test-slow test-bounds test-matrix test-reliability check format bench docs vega clean
 
 # A chemotherapy whose tolerance nobody knows, under three stances, and under the limit known.
 demo: .venv/ready
@@ -18,6 +18,10 @@ test-slow: .venv/ready
 # Once with every array index checked: Numba does not do it by default.
 test-bounds: .venv/ready
 	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -n 2 -m "not slow"
+
+# A fast part with the lowest declared and the newest versions, on each Python that is here; JOBS="lowest-3.11" names some.
+test-matrix: .venv/ready
+	$(BIN)/python -m tests.support.matrix $(JOBS)
 
 # Damaged files, nonsense, kills, power failures, long runs: in full, and their figures go into docs/reliability.md.
 test-reliability: .venv/ready
@@ -40,8 +44,12 @@ bench: .venv/ready
 docs: .venv/ready
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
+# The Vega that the report's page brings along, from the wheel of vl-convert.
+vega: .venv/ready
+	$(BIN)/python -m tests.support.vega
+
 clean:
-	rm -rf .venv dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .matrix dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 # Where venv cannot bring pip along (Debian without python3-venv), the machine's own pip installs it.
 .venv/ready: pyproject.toml constraints.txt

@@ -32,8 +32,8 @@ from .evidence.meter import SafetyMeter as SafetyMeter
 from .experiments import Store as Store
 from .experiments import sweep as sweep
 from .gym.black_box import BlackBox as BlackBox
-from .gym.black_box import check_env as check_env
 from .gym.black_box import env_interface as env_interface
+from .gym.checking import check_env as check_env
 from .judging.certify import certify as certify
 from .judging.played import Certified as Certified
 from .judging.played import Mixture as Mixture

@@ -1,6 +1,6 @@
-"""What depends on the operating system: locks that die with their process, and syncs that reach the disk.
+"""What depends on the operating system: locks that die with their process, syncs that reach the disk, interrupts.
 
-The only module that asks which system this is.
+The only module that asks which system this is, by whether it has a call, when the call is needed.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ import contextlib
 import errno
 import io
 import os
+import signal
 import stat
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 try:
@@ -22,15 +23,22 @@ except ImportError:  # Windows
 
 PRIVATE = 0o600  # of what holds people's data: for its owner alone
 BUSY = (errno.EACCES, errno.EAGAIN, errno.EWOULDBLOCK, errno.EDEADLK)
-BYTE = 2**62  # which byte a lock of Windows is on: beyond all content, which others may still read
+# Which byte a lock of Windows is on: behind the content, which others may still read. Its C library counts to 2^31.
+BYTE = 2**31 - 2
+UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.ENOTTY)
 
 
 def sync(descriptor: int) -> None:
     """Have a file, or the names in a folder, on the disk; macOS needs to be told to ask the disk itself."""
     if fcntl is not None and hasattr(fcntl, "F_FULLFSYNC"):
-        fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
-    else:
-        os.fsync(descriptor)
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+        except OSError as problem:  # disks of a network do not know it
+            if problem.errno not in UNSUPPORTED:
+                raise
+        else:
+            return
+    os.fsync(descriptor)
 
 
 def sync_data(descriptor: int) -> None:
@@ -50,6 +58,19 @@ def sync_folder(folder: Path, sync: Callable[[int], None] = sync) -> None:
         sync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Processes that are started in here begin with SIGINT blocked, where the system can do that."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 class Lock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import resource
@@ -160,6 +161,13 @@ def test_runs_can_be_asked_for_their_options(store: Store) -> None:
     assert [row[:2] for row in rows] == [("0.0", 2), ("0.5", 2)]
     assert store.query("select count(*) from runs").fetchall() == [(4,)]
     assert store.query("select distinct track, record from runs").fetchall() == [("every", '"log"')]
+
+
+def test_an_answer_outlives_its_store(store: Store) -> None:
+    answer = Store(store.path).query("select seed from runs order by all")
+    gc.collect()
+    assert answer.fetchall() == [(0,), (0,), (1,), (1,)]
+    assert store.query("from runs").filter("seed = 1").aggregate("count(*)").fetchall() == [(2,)]
 
 
 def test_a_frame_has_everything(store: Store) -> None:

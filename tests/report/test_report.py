@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 import math
@@ -25,6 +26,7 @@ from safespot.experiments.summary import Estimate
 from safespot.report import findings, page, tables, write_figures, write_report
 from safespot.report import text as words
 from safespot.report.region import Region, hull
+from tests.support import vega
 from tests.support.sweeping import sweep_inline
 
 SPOT = {"rho": "slater", "bonus_scale": 0.01, "threshold_scale": 0.1}
@@ -454,6 +456,22 @@ def test_nothing_in_the_data_ends_the_script() -> None:
     assert json.loads(text) == {"name": "</script><!--", "x": [1.5, None]}
 
 
+def test_vega_is_the_one_of_the_wheel_that_was_tested() -> None:
+    vl_convert = pytest.importorskip("vl_convert")
+    pinned = (Path(__file__).parents[2] / "constraints.txt").read_text()
+    if f"vl-convert-python=={vl_convert.__version__}" not in pinned:
+        pytest.skip("another version of vl-convert than the tested one")
+    assert gzip.decompress(vega.PACKED.read_bytes()) == vega.bundle(), "`make vega` renews it"
+
+
+def test_a_page_needs_no_package_of_an_extra(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    page._vega.cache_clear()
+    assert "vegaEmbed" in write_report(store, tmp_path / "page.html").read_text(encoding="utf-8")
+
+
 def test_many_lines_go_from_careful_to_bold() -> None:
     style = page._colors(9)
     assert style.count("--g8:") == 2
@@ -506,7 +524,7 @@ def test_what_figures_need(store: Store, tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(ss.InvalidFile, match="cannot make"):
         write_figures(store, "svg", tmp_path / "file" / "folder")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ss.SafespotError, match=r"pip install \"safespot\[figures\]\""):
+    with pytest.raises(ss.SafespotError, match=r"pip install \"safespot\[report\]\""):
         write_figures(store, "svg")
 
 

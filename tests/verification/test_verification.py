@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from safespot import cli, theory
-from safespot.errors import InvalidOption
+from safespot.errors import InvalidOption, MissingPackage
 from safespot.experiments import RunSpec, Store
 from safespot.experiments.progress import Progress
 from safespot.experiments.settings import read_setting
@@ -557,3 +558,12 @@ def test_wrong_calls(arguments: list[str], said: str, tmp_path: Path) -> None:
 def test_a_size_that_does_not_exist(tmp_path: Path) -> None:
     with pytest.raises(InvalidOption, match="quick, full, extended"):
         verify(tmp_path / "x", "huge")
+
+
+def test_pictures_are_asked_for_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    with pytest.raises(MissingPackage, match=r"pip install \"safespot\[report\]\""):
+        verify(tmp_path / "x", "quick")
+    assert not (tmp_path / "x").exists()

@@ -25,6 +25,7 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ..errors import InvalidOption, MissingPackage, SafespotError
+from ..syscalls import interrupts_held
 from .spec import RunSpec
 from .store import FinishedRun
 from .worker import Failure, work
@@ -153,11 +154,10 @@ def _born_as_worker() -> Iterator[None]:
     """Processes started in here use one thread each, as there are as many as processors, and ignore SIGINT."""
     before = {name: os.environ.get(name) for name in THREADS}
     os.environ.update(dict.fromkeys(THREADS, "1"))
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        yield
+        with interrupts_held():
+            yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for name, value in before.items():
             if value is None:
                 del os.environ[name]
@@ -172,6 +172,7 @@ def _start(link: Connection) -> None:
     """In the worker: without a sweep there is nothing to do."""
     global _link
     _link = link
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # where it could not be blocked
     threading.Thread(target=_follow_parent, daemon=True).start()
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +45,11 @@ ABOUT = {
     "seed": "BIGINT", "record": "JSON", "track": "VARCHAR", "optimum": "DOUBLE", "limits": "DOUBLE[]",
     "rho": "DOUBLE", "certificate": "JSON", "seconds": "DOUBLE", "provenance": "JSON",
 }  # fmt: skip
+
+
+# Before version 1.5 of DuckDB an answer does not keep its database open. What is derived from an answer needs the
+# database too: so a store keeps the last one.
+_databases: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 @contextlib.contextmanager
@@ -91,6 +97,7 @@ class Store:
         self._whole: dict[
             str, tuple[Any, ...]
         ] = {}  # run -> what its files looked like when they were checked
+        self._asked: duckdb.DuckDBPyConnection | None = None
         try:
             about = json.loads((self.path / "store.json").read_text(encoding="utf-8"))
             found = about["store"]
@@ -177,11 +184,13 @@ class Store:
             raise InvalidFile(f"{self.path} has no finished run yet.")
         self._check(finished)
         with answering():
-            answer = self._connect(finished).sql(sql, params=parameters)
+            self._asked = database = self._connect(finished)
+            answer = database.sql(sql, params=parameters)
         if answer is None:
             raise SafespotError(
                 "the statement returned no rows; expected a query, such as `select * from runs`."
             )
+        _databases[answer] = database
         return answer
 
     def frame(self) -> pandas.DataFrame:

@@ -11,12 +11,15 @@ import gymnasium
 
 from .. import problems
 from ..model.outcome_tables import Ending, TableOutcome, problem_from_table
-from .black_box import BlackBox, Step, check_env, env_interface
+from .black_box import BlackBox, env_interface
+from .checking import check_env
 from .clinic import Clinic
-from .discretizers import Discretizer, make_discretizer, warm_up
+from .discretizers import Bin, Discretizer, make_discretizer, warm_up
 from .problem_env import ProblemEnv, play_vector
+from .steps import Step
 
 __all__ = [
+    "Bin",
     "BlackBox",
     "Clinic",
     "Discretizer",

@@ -1,10 +1,12 @@
-"""Observations as state numbers: what a table needs, from what an environment shows.
+"""Observations and actions as numbers: what a table needs, from the spaces that an environment declares.
 
-- `Discrete`: its number, counted from 0.
-- `Tuple`: the number of the combination, the last part counting fastest.
-- `Box`: the bin of each entry, likewise combined. Edges are given, or evenly spaced between the space's bounds, or
-  quantiles of what a warm-up saw.
+- `Discrete`: its number, counted from 0, wherever the space itself starts.
+- `MultiDiscrete`, `MultiBinary`, `Box` of whole numbers: the number of the combination of entries, in C order.
+- `Tuple`, `Dict`: the number of the combination of parts, those of a `Dict` in the order of its keys.
+- `Box` of real numbers: the bin of each entry, likewise combined. Edges are given, or evenly spaced between the space's
+  bounds, or quantiles of what a warm-up saw.
 
+In a combination the last part counts fastest, as in an array in C order, and `inverse` leads back from a number.
 A binned process is not quite Markov: what a bin hides still matters. Finer bins hide less and learn more slowly.
 """
 
@@ -12,7 +14,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import index
 from typing import Any, NamedTuple
 
@@ -20,11 +22,13 @@ import numpy as np
 from gymnasium import Env, spaces
 
 from ..arrays import as_count, as_floats
-from ..errors import InvalidEpisode, InvalidOption
+from ..errors import InvalidEpisode, InvalidOption, unknown
+
+MOST = 10_000_000  # states or actions: no table of more fits into a memory
 
 
 class Discretizer(NamedTuple):
-    """How many states there are, and which of them an observation is.
+    """How many states there are, which of them an observation is, and, where it is known, what a number stands for.
 
     Examples:
         >>> import safespot as ss
@@ -36,43 +40,87 @@ class Discretizer(NamedTuple):
 
     states: int
     number: Callable[[Any], int]
+    inverse: Callable[[int], Any] | None = None
+    parts: str = ""  # what the number is made of, for people
+
+
+class Bin(NamedTuple):
+    """A part of the real line: what a number says of an entry that was cut; `low` belongs to it, `high` does not.
+
+    Examples:
+        >>> import gymnasium
+        >>> import safespot as ss
+        >>> found = ss.gym.make_discretizer(gymnasium.spaces.Box(0, 1, (1,)), bins=[[0.2, 0.5]])
+        >>> found.inverse(1)
+        (Bin(low=0.2, high=0.5),)
+
+    """
+
+    low: float
+    high: float
 
 
 def make_discretizer(space: Any, bins: Any = None) -> Discretizer:
     """The discretizer of an observation space.
 
     Args:
-        space: of the observations: Discrete, Box, or a Tuple of them.
+        space: of the observations: Discrete, MultiDiscrete, MultiBinary, Box, or a Tuple or Dict of such spaces.
         bins: for a Box, how its entries (in C order) are cut: one number of bins for all, or for each entry a
             number or ascending edges. k edges make k + 1 bins; a value on an edge belongs to the bin above it.
-            For a Tuple, one such argument for each part, None for Discrete ones.
+            None, for the whole Box or for an entry, takes every whole number of a bounded integer Box as it is.
+            For a Tuple or Dict, such an argument for each part that needs one, by position or key; a Tuple also takes
+            one for each part, None for those that are finite already.
 
     Examples:
         >>> import gymnasium
         >>> import safespot as ss
-        >>> space = gymnasium.spaces.Tuple([gymnasium.spaces.Discrete(2), gymnasium.spaces.Box(0, 1)])
-        >>> found = ss.gym.make_discretizer(space, bins=[None, [[0.2, 0.5]]])
-        >>> found.states
-        6
-        >>> [found.number((1, level)) for level in (0.1, 0.2, 0.9)]
-        [3, 4, 5]
+        >>> spaces = gymnasium.spaces
+        >>> space = spaces.Dict({"ward": spaces.Discrete(2), "pressure": spaces.Box(0, 1)})
+        >>> found = ss.gym.make_discretizer(space, bins={"pressure": [[0.2, 0.5]]})
+        >>> print(found.states, found.parts)
+        6 (pressure 3 bins × ward 2)
+        >>> found.number({"ward": 1, "pressure": 0.3})
+        3
+        >>> found.inverse(3)
+        {'pressure': (Bin(low=0.2, high=0.5),), 'ward': 1}
 
     """
-    if isinstance(space, spaces.Box):
-        return _binned(_edges(space, bins))
-    if isinstance(space, spaces.Tuple):
-        parts, each = space.spaces, [None] * len(space.spaces) if bins is None else bins
-        if not isinstance(each, Sequence) or len(each) != len(parts):
-            raise InvalidOption(f"bins of {space} must have {len(parts)} entries, got {bins!r}.")
-        return _product(
-            [make_discretizer(part, cut) for part, cut in zip(parts, each, strict=True)]
+    found = _discretizer(space, bins)
+    if found.states > MOST:
+        raise InvalidOption(
+            f"{space} has about 10^{math.log10(found.states):.0f} values, and no table holds more than {MOST:,}. Cut "
+            "its entries into fewer bins, or leave out what does not matter with a wrapper or "
+            "states=Discretizer(count, function)."
         )
+    return found
+
+
+def _discretizer(space: Any, bins: Any) -> Discretizer:
+    if isinstance(space, spaces.Box):
+        return _box(space, bins)
+    if isinstance(space, spaces.Tuple):
+        digits = _each(space, dict(enumerate(space.spaces)), bins)
+        return _product(digits, lambda seen: seen, tuple)
+    if isinstance(space, spaces.Dict):
+        keys = list(space.spaces)
+        digits = _each(space, dict(space.spaces), bins)
+        return _product(
+            digits,
+            lambda seen: [seen[key] for key in keys],
+            lambda parts: dict(zip(keys, parts, strict=True)),
+            names=[f"{key} " for key in keys],
+        )
+    if bins is not None:
+        raise InvalidOption(f"bins are for Box observations; {space} has none, got {bins!r}.")
     if isinstance(space, spaces.Discrete):
-        if bins is not None:
-            raise InvalidOption(f"bins are for Box observations; {space} has none, got {bins!r}.")
         return _whole(int(space.start), int(space.n))
+    if isinstance(space, spaces.MultiDiscrete):
+        bounds = zip(np.ravel(space.start).tolist(), np.ravel(space.nvec).tolist(), strict=True)
+        return _array(space, [_whole(low, count) for low, count in bounds])
+    if isinstance(space, spaces.MultiBinary):
+        return _array(space, [_whole(0, 2)] * math.prod(space.shape))
     raise InvalidOption(
-        f"observations in {space} cannot be numbered: Discrete, Box and Tuples of them can. Give "
+        f"{space} cannot be numbered: Discrete, MultiDiscrete, MultiBinary, Box, and Tuple and Dict of these can. Give "
         "states=Discretizer(count, function), the function leading from an observation to "
         "0 … count - 1."
     )
@@ -108,11 +156,13 @@ def warm_up(env: Env[Any, Any], bins: int, episodes: int = 10, seed: int = 0) ->
 
 
 def _quantiles(space: Any, seen: list[Any], bins: int) -> Any:
-    if isinstance(space, spaces.Tuple):
-        return [
-            _quantiles(part, [observation[k] for observation in seen], bins)
-            for k, part in enumerate(space.spaces)
-        ]
+    if isinstance(space, spaces.Tuple | spaces.Dict):
+        parts = space.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
+        found = {
+            key: _quantiles(part, [observation[key] for observation in seen], bins)
+            for key, part in parts
+        }
+        return found if isinstance(space, spaces.Dict) else list(found.values())
     if not isinstance(space, spaces.Box):
         return None
     values = np.array([np.ravel(observation) for observation in seen], np.float64)
@@ -120,9 +170,26 @@ def _quantiles(space: Any, seen: list[Any], bins: int) -> Any:
     return [np.unique(np.quantile(entry, shares)).tolist() for entry in values.T]
 
 
-def _edges(space: spaces.Box, bins: Any) -> list[list[float]]:
-    size = int(np.prod(space.shape))
-    if bins is None:
+def _each(space: Any, parts: dict[Any, Any], bins: Any) -> list[Discretizer]:
+    """The discretizers of the parts of a Tuple or Dict."""
+    if isinstance(space, spaces.Tuple) and isinstance(bins, Sequence) and len(bins) == len(parts):
+        bins = dict(enumerate(bins))
+    cuts = {} if bins is None else bins
+    if not isinstance(cuts, Mapping):
+        raise InvalidOption(
+            f"bins of {space} must be a dict of those of its parts, {list(parts)}; got {bins!r}."
+        )
+    for key in cuts:
+        if key not in parts:
+            raise InvalidOption(unknown("part", str(key), [*map(str, parts)]))
+    return [_discretizer(part, cuts.get(key)) for key, part in parts.items()]
+
+
+def _box(space: spaces.Box, bins: Any) -> Discretizer:
+    """A Box, entry by entry."""
+    whole = space.dtype is not None and space.dtype.kind in "biu"
+    size = math.prod(space.shape)
+    if bins is None and not whole:
         raise InvalidOption(
             f"observations in {space} must be cut into bins. Give states= (bins= where `make_discretizer` is called): "
             f"a number, edges for each of its {size} entries, or what safespot.gym.warm_up(env, number) finds."
@@ -130,11 +197,17 @@ def _edges(space: spaces.Box, bins: Any) -> list[list[float]]:
     each = bins if isinstance(bins, Sequence) else [bins] * size
     if len(each) != size:
         raise InvalidOption(f"bins have {len(each)} entries; {space} has {size}.")
-    bounds = zip(each, np.ravel(space.low), np.ravel(space.high), strict=True)
-    return [_cut(cut, float(low), float(high)) for cut, low, high in bounds]
+    bounds = zip(each, np.ravel(space.low).tolist(), np.ravel(space.high).tolist(), strict=True)
+    digits = [
+        _whole(int(low), int(high) - int(low) + 1)
+        if whole and cut is None
+        else _binned(_edges(cut, float(low), float(high)), float(low), float(high))
+        for cut, low, high in bounds
+    ]
+    return _array(space, digits, binned=bins is not None)
 
 
-def _cut(cut: Any, low: float, high: float) -> list[float]:
+def _edges(cut: Any, low: float, high: float) -> list[float]:
     """The inner edges of one entry."""
     if np.ndim(cut) == 0:
         count = as_count("bins", cut, least=1, error=InvalidOption)
@@ -159,32 +232,55 @@ def _whole(low: int, count: int) -> Discretizer:
             raise InvalidEpisode(f"{seen} is not one of the {count} numbers from {low} on.")
         return k
 
-    return Discretizer(count, number)
+    return Discretizer(count, number, lambda k: low + k, str(count))
 
 
-def _binned(cuts: list[list[float]]) -> Discretizer:
-    """The bins of all entries, the last entry counting fastest."""
-    entries = [(len(edges) + 1, edges) for edges in cuts]
+def _binned(edges: list[float], low: float, high: float) -> Discretizer:
+    """A real number, by its bin; what lies beyond the bounds belongs to the outermost ones."""
+    bounds = [low, *edges, high]
+
+    def number(seen: Any) -> int:
+        if seen != seen:  # a bin would be found for it all the same
+            raise InvalidEpisode("an entry of the observation is NaN.")
+        return bisect_right(edges, seen)
+
+    count = len(edges) + 1
+    return Discretizer(count, number, lambda k: Bin(bounds[k], bounds[k + 1]), f"{count} bins")
+
+
+def _array(space: Any, digits: list[Discretizer], *, binned: bool = False) -> Discretizer:
+    """The entries of an array, in C order; where some are bins, they come back as a tuple."""
+
+    def join(entries: Iterable[Any]) -> Any:
+        return tuple(entries) if binned else np.array([*entries], space.dtype).reshape(space.shape)
+
+    return _product(digits, lambda seen: np.asarray(seen).ravel().tolist(), join)
+
+
+def _product(
+    digits: list[Discretizer],
+    split: Callable[[Any], Iterable[Any]],
+    join: Callable[[Iterable[Any]], Any],
+    names: Iterable[str] | None = None,
+) -> Discretizer:
+    """Combinations of the parts that an observation is split into, the last one counting fastest."""
+    pairs = [(digit.states, digit.number) for digit in digits]
 
     def number(seen: Any) -> int:
         total = 0
-        for (bins, edges), value in zip(entries, np.asarray(seen).ravel().tolist(), strict=True):
-            if value != value:  # a bin would be found for it all the same
-                raise InvalidEpisode("an entry of the observation is NaN.")
-            total = total * bins + bisect_right(edges, value)
-        return total
-
-    return Discretizer(math.prod(bins for bins, _ in entries), number)
-
-
-def _product(digits: list[Discretizer]) -> Discretizer:
-    """Combinations, the last digit counting fastest."""
-    pairs = [(digit.states, digit.number) for digit in digits]
-
-    def number(seen: Sequence[Any]) -> int:
-        total = 0
-        for (count, digit), part in zip(pairs, seen, strict=True):
+        for (count, digit), part in zip(pairs, split(seen), strict=True):
             total = total * count + digit(part)
         return total
 
-    return Discretizer(math.prod(count for count, _ in pairs), number)
+    def inverse(total: int) -> Any:
+        parts = []
+        for digit in reversed(digits):
+            total, k = divmod(total, digit.states)
+            assert digit.inverse is not None  # of our own making
+            parts.append(digit.inverse(k))
+        return join(reversed(parts))
+
+    labels = names or [""] * len(digits)
+    words = [label + digit.parts for label, digit in zip(labels, digits, strict=True)]
+    text = f"({' × '.join(words)})" if len(words) > 1 or names else "".join(words)
+    return Discretizer(math.prod(digit.states for digit in digits), number, inverse, text)

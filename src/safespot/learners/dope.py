@@ -32,13 +32,12 @@ from numpy.typing import NDArray
 from .planner import BaselinePlanner, steps_after
 from .plausible_models import (
     Models,
-    counts,
-    intervals,
     means,
     optimistic_plan,
     signal_radius,
     start_intervals,
     total_variation,
+    write_intervals,
 )
 
 
@@ -61,7 +60,8 @@ class DOPE(BaselinePlanner):
         """Solve the pessimistic program."""
         f, radii, statistics = self.interface, self.rates.radii, self.statistics
         n = statistics.n
-        lower, upper = intervals(radii, n, counts(statistics))
+        lower, upper = self.rows("lower"), self.rows("upper")
+        write_intervals(radii, statistics, lower, upper)
         start = start_intervals(radii, f.start, statistics.starts)
         beta, v_hat = signal_radius(radii, n), means(statistics)
         drift = steps_after(f.H) * total_variation(lower, upper)

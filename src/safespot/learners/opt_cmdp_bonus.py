@@ -26,13 +26,11 @@ from .options import PlannerOptions
 from .planner import Planner, start_variation, steps_after
 from .plausible_models import (
     Models,
-    counts,
-    empirical,
-    empirical_variation,
     means,
     optimistic_plan,
     signal_radius,
     start_intervals,
+    write_empirical,
 )
 
 
@@ -56,9 +54,8 @@ class OptCMDPBonus(Planner):
     def plan(self) -> dict[str, NDArray]:
         """Solve the program with bonuses."""
         f, radii, statistics = self.interface, self.rates.radii, self.statistics
-        n, counted = statistics.n, counts(statistics)
-        drift = steps_after(f.H) * empirical_variation(radii, n, counted)
-        p_hat = empirical(n, counted)
+        n, p_hat = statistics.n, self.rows("empirical")
+        drift = steps_after(f.H) * write_empirical(radii, statistics, p_hat)
         models = Models(
             np.minimum(means(statistics) + signal_radius(radii, n), 1.0) + drift,
             p_hat,

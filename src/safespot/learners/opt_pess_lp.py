@@ -26,13 +26,11 @@ from numpy.typing import NDArray
 from .planner import BaselinePlanner, start_variation, steps_after
 from .plausible_models import (
     Models,
-    counts,
-    empirical,
-    empirical_variation,
     means,
     optimistic_plan,
     signal_radius,
     start_intervals,
+    write_empirical,
 )
 
 
@@ -56,9 +54,9 @@ class OptPessLP(BaselinePlanner):
     def plan(self) -> dict[str, NDArray]:
         """Solve the pessimistic program."""
         f, radii, statistics = self.interface, self.rates.radii, self.statistics
-        n, counted = statistics.n, counts(statistics)
-        beta, v_hat, p_hat = signal_radius(radii, n), means(statistics), empirical(n, counted)
-        drift = steps_after(f.H) * empirical_variation(radii, n, counted)
+        n, p_hat = statistics.n, self.rows("empirical")
+        beta, v_hat = signal_radius(radii, n), means(statistics)
+        drift = steps_after(f.H) * write_empirical(radii, statistics, p_hat)
         payoffs = np.maximum(v_hat - beta, 0.0) - drift
         payoffs[0] = np.minimum(v_hat[0] + beta, 1.0) + drift + self.price * (beta + drift)
         start = start_intervals(radii, f.start, statistics.starts, exact=True)

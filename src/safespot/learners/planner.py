@@ -30,12 +30,11 @@ from .options import REPLAN, BaselineOptions
 from .plausible_models import (
     Models,
     Plan,
-    counts,
     empirical_variation,
-    intervals,
     means,
     signal_radius,
     start_intervals,
+    write_intervals,
 )
 
 
@@ -69,6 +68,7 @@ class Planner(Learner):
 
     def __init__(self, *interface: Any, **options: Any) -> None:
         super().__init__(*interface, **options)
+        self._rows: dict[str, Float] = {}
         f = self.interface
         self.state = PlannerState(
             pi=np.array(self.first_policy()),
@@ -87,6 +87,13 @@ class Planner(Learner):
     @abstractmethod
     def plan(self) -> dict[str, NDArray]:
         """The fields of the state that the next plan replaces: `pi`, mostly `lam`; changes nothing."""
+
+    def rows(self, name: str) -> Float:
+        """``[H, S*A, S]``, the largest thing that there is: written anew by every plan, but made once for all."""
+        f = self.interface
+        if name not in self._rows:
+            self._rows[name] = np.empty((f.H, f.S * f.A, f.S))
+        return self._rows[name]
 
     def first_policy(self) -> Policy:
         """What is played before the first plan: all admissible actions alike."""
@@ -167,10 +174,12 @@ class BaselinePlanner(Planner):
 def optimistic_models(learner: Planner) -> Models:
     """All plausible transitions, with every signal as large as it may be: ``min(v_hat + c sqrt(L_r / n), 1)``."""
     f, radii, statistics = learner.interface, learner.rates.radii, learner.statistics
-    n = statistics.n
+    n, lower, upper = statistics.n, learner.rows("lower"), learner.rows("upper")
+    write_intervals(radii, statistics, lower, upper)
     return Models(
         np.minimum(means(statistics) + signal_radius(radii, n), 1.0),
-        *intervals(radii, n, counts(statistics)),
+        lower,
+        upper,
         *start_intervals(radii, f.start, statistics.starts),
         np.array(f.mask.reshape(n.shape)),
     )

@@ -14,6 +14,7 @@ occupancy measures, and these are exact because the intervals are convex and not
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,8 @@ from ..column_generation import Column, best_mixture, largest_margin
 from ..kernels.jit import inlined, kernel
 from ..spot.optimism import Radii
 from ..spot.visits import Statistics, Successors
+
+BLOCK = 2**13  # entries of an array that fits into a processor's nearest memory
 
 
 class Models(NamedTuple):
@@ -82,17 +85,18 @@ def optimistic_plan(models: Models, limits: Float) -> Plan:
 def best_response(models: Models, weights: Float) -> tuple[Float, Float, Int]:
     """Extended value iteration for a weighted sum of payoffs: (values ``[1+m]``, occupancy, actions).
 
-    Among equal actions the lowest wins.
+    Among equal actions the lowest wins. The chosen rows, ``[H, S, S]``, are filled once more where the plan goes: to
+    allocate them in every call took longer.
     """
     components, H, pairs = models.payoffs.shape
     S = models.lower.shape[2]
     A = pairs // S
     V, W = np.zeros((components, S)), np.zeros((components, S))
-    U, row = np.zeros(S), np.zeros(S)  # U = weights·V
-    order = np.arange(S)
-    actions, rows = np.zeros((H, S), np.int64), np.zeros((H, S, S))
+    U = np.zeros((H + 1, S))  # weights·V from each step on
+    order = np.zeros((H + 1, S), np.int64)  # of falling U
+    row, best_row = np.zeros(S), np.zeros(S)
+    actions = np.zeros((H, S), np.int64)
     for h in range(H - 1, -1, -1):
-        now = np.zeros(S)
         for s in range(S):
             best = -np.inf
             for a in range(A):
@@ -103,21 +107,22 @@ def best_response(models: Models, weights: Float) -> tuple[Float, Float, Int]:
                 for c in range(components):
                     value += weights[c] * models.payoffs[c, h, pair]
                 if h < H - 1:
-                    value += fill(models.lower[h, pair], models.upper[h, pair], U, order, row)
+                    value += fill(
+                        models.lower[h, pair], models.upper[h, pair], U[h + 1], order[h + 1], row
+                    )
                 if value > best:
                     best = value
                     actions[h, s] = a
-                    rows[h, s] = row
-            now[s] = best
+                    best_row, row = row, best_row
+            U[h, s] = best
             pair = s * A + actions[h, s]
             for c in range(components):
                 W[c, s] = models.payoffs[c, h, pair]
                 for k in range(S):
-                    W[c, s] += rows[h, s, k] * V[c, k]
+                    W[c, s] += best_row[k] * V[c, k]
         V, W = W, V
-        U = now
-        order = np.argsort(-U, kind="mergesort")
-    fill(models.start_lower, models.start_upper, U, order, row)
+        order[h] = np.argsort(-U[h], kind="mergesort")
+    fill(models.start_lower, models.start_upper, U[0], order[0], row)
     values, occupancy = np.zeros(components), np.zeros((H, S, A))
     for s in range(S):
         for c in range(components):
@@ -126,8 +131,12 @@ def best_response(models: Models, weights: Float) -> tuple[Float, Float, Int]:
         ahead = np.zeros(S)
         for s in range(S):
             occupancy[h, s, actions[h, s]] = row[s]
+            if h == H - 1 or row[s] == 0.0:
+                continue
+            pair = s * A + actions[h, s]
+            fill(models.lower[h, pair], models.upper[h, pair], U[h + 1], order[h + 1], best_row)
             for k in range(S):
-                ahead[k] += row[s] * rows[h, s, k]
+                ahead[k] += row[s] * best_row[k]
         row = ahead
     return values, occupancy, actions
 
@@ -157,25 +166,60 @@ def fill(lower: Float, upper: Float, U: Float, order: Int, row: Float) -> float:
 
 def counts(statistics: Statistics) -> Float:
     """``[H, S*A, S]``: how often each successor followed each pair."""
-    pool = statistics.successors
-    if pool.dense.shape[0] > 0:
-        return np.ascontiguousarray(pool.dense.transpose(0, 2, 1))
     H, pairs = statistics.n.shape
-    table = np.zeros((H, pairs, statistics.known.shape[1]))
-    spread_lists(pool, table)
+    table = np.empty((H, pairs, statistics.known.shape[1]))
+    for h in range(H):
+        write_counts(statistics.successors, h, table[h])
     return table
 
 
+def write_counts(pool: Successors, h: int, table: Float) -> None:
+    """How often each successor followed each pair at step h, written to ``[S*A, S]``."""
+    if pool.dense.shape[0] > 0:
+        table[:] = pool.dense[h].T
+    else:
+        table[:] = 0.0
+        spread_lists(pool, h, table)
+
+
 @kernel
-def spread_lists(pool: Successors, table: Float) -> None:
-    """Lists of successors into ``[H, S*A, S]``."""
-    H, pairs, S = table.shape
+def spread_lists(pool: Successors, h: int, table: Float) -> None:
+    """Lists of successors of step h into ``[S*A, S]``."""
+    pairs, S = table.shape
     A = pairs // S
-    for h in range(H):
-        for s in range(S):
-            first = pool.where[h, s]
-            for j in range(first, first + pool.length[h, s]):
-                table[h, s * A + pool.actions[j], pool.states[j]] = pool.counts[j]
+    for s in range(S):
+        first = pool.where[h, s]
+        for j in range(first, first + pool.length[h, s]):
+            table[s * A + pool.actions[j], pool.states[j]] = pool.counts[j]
+
+
+def write_intervals(radii: Radii, statistics: Statistics, lower: Float, upper: Float) -> None:
+    """The `intervals` of all transitions, written to ``[H, S*A, S]`` each."""
+    for n, low, high in _blocks(statistics, lower, upper):
+        low[:], high[:] = intervals(radii, n, low)
+
+
+def write_empirical(radii: Radii, statistics: Statistics, rows: Float) -> Float:
+    """The transitions as counted, written to ``[H, S*A, S]``, and how far the true rows can be off, ``[H, S*A]``."""
+    apart = np.empty(statistics.n.shape)
+    for n, row, off in _blocks(statistics, rows, apart):
+        off[:] = empirical_variation(radii, n, row)
+        row[:] = empirical(n, row)
+    return apart
+
+
+def _blocks(
+    statistics: Statistics, first: Float, other: Float
+) -> Iterator[tuple[Int, Float, Float]]:
+    """Visits ``[B]``, counts of successors ``[B, S]`` (written to `first`) and the same part of `other`, by blocks.
+
+    In blocks, since arrays of all pairs would be asked for from the system anew with every operation.
+    """
+    B = max(1, BLOCK // first.shape[2])
+    for h, n in enumerate(statistics.n):
+        write_counts(statistics.successors, h, first[h])
+        for k in range(0, len(n), B):
+            yield n[k : k + B], first[h, k : k + B], other[h, k : k + B]
 
 
 def empirical(n: Int, counted: Float) -> Float:

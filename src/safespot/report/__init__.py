@@ -43,7 +43,7 @@ def write_figures(
 ) -> list[Path]:
     """Write figures for print ("pdf", "png" or "svg"), to ``STORE/figures`` by default, and return where they are.
 
-    They need Matplotlib: ``pip install "safespot[figures]"``.
+    They need Matplotlib: ``pip install "safespot[report]"``.
 
     Examples:
         >>> import safespot as ss

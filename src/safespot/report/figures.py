@@ -52,7 +52,7 @@ def write(store: Store, kind: str, folder: Path) -> list[Path]:
         from matplotlib import style
         from matplotlib.figure import Figure
     except ImportError:
-        raise MissingPackage('figures need Matplotlib: pip install "safespot[figures]".') from None
+        raise MissingPackage('figures need Matplotlib: pip install "safespot[report]".') from None
     studies = read(store)
     try:
         folder.mkdir(parents=True, exist_ok=True)

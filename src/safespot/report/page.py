@@ -7,6 +7,7 @@ into CSV; `page.css` knows light, dark, phone and paper.
 from __future__ import annotations
 
 import functools
+import gzip
 import json
 from collections.abc import Sequence
 from html import escape
@@ -103,11 +104,9 @@ def _part(name: str) -> str:
 
 @functools.cache
 def _vega() -> str:
-    """Vega, Vega-Lite and Vega-Embed in one piece, from the wheel of vl-convert."""
-    import vl_convert
-
-    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    return bundle.replace("</script", "<\\/script")
+    """Vega, Vega-Lite and Vega-Embed in one piece (`make vega` renews it); it may stand in a script element."""
+    packed = resources(__package__).joinpath("vega.js.gz").read_bytes()
+    return gzip.decompress(packed).decode().replace("</script", "<\\/script")
 
 
 def _json(data: Any) -> str:

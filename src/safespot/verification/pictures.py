@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..errors import MissingPackage
+
 PAPER, INK, QUIET, RULE = "#ffffff", "#1b1f24", "#59626d", "#e6e9ec"
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#b0568f", "#8a6d00", "#2a9fd6", "#555555")
 REFERENCE = COLORS[-1]  # of the one line that the others are held against
@@ -146,11 +148,20 @@ CONFIG: dict[str, Any] = {
 }  # fmt: skip
 
 
+def renderer() -> Any:
+    """What draws; to be asked for before hours are spent on what is to be drawn."""
+    try:
+        import vl_convert
+    except ImportError:
+        raise MissingPackage(
+            'the pictures of a verification need vl-convert: pip install "safespot[report]".'
+        ) from None
+    return vl_convert
+
+
 def svg(chart: dict[str, Any]) -> str:
     """The picture of a chart."""
-    import vl_convert
-
-    drawn: str = vl_convert.vegalite_to_svg(chart)
+    drawn: str = renderer().vegalite_to_svg(chart)
     return drawn
 
 

@@ -107,6 +107,7 @@ def verify(
     """
     chosen = _chosen(claims)
     measure = _size(size)
+    pictures.renderer()
     runs = {name: shipped_runs(name, measure) for claim in chosen for name in claim.sweeps}
     swept = sweep(_longest_first(runs), out, engine, workers, scheduler, progress)
     evidence = read_measurements(swept.store, runs, measure)

@@ -1,0 +1,115 @@
+"""The actions of an environment by number, and the two habits of saying which are admissible.
+
+A mask is ``info["action_mask"]``, as in Gymnasium's Taxi, or what ``env.action_masks()`` returns, as Stable-Baselines3
+asks for it; an entry for each action, or, where actions are combinations, for each choice of each part.
+
+What an action leads to must not depend on the policy that draws it, or it could not be learned. So one that is
+inadmissible at the moment *is* the lowest admissible one there, and an episode keeps the one that was drawn, as it
+does in environments where such actions do nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from ..arrays import Bool
+from ..errors import InvalidEpisode, InvalidOption
+from .discretizers import make_discretizer
+from .steps import Step
+
+MASK = "action_mask"  # of info
+
+
+class Actions:
+    """The numbered actions of an environment; `masked` where it says which are admissible."""
+
+    def __init__(self, env: Any, *, masked: bool = True) -> None:
+        space = getattr(env, "action_space", None)
+        if space is None:
+            raise InvalidOption(
+                f"expected a Gymnasium environment, got {env!r}. gymnasium.make(name) makes one."
+            )
+        try:
+            self.count, _, self._value, self.parts = make_discretizer(space)
+        except InvalidOption:
+            raise InvalidOption(
+                f"the action space is {space}; expected Discrete, or a combination of finite choices: MultiDiscrete, "
+                "MultiBinary, a Box of few whole numbers, a Tuple or Dict of them. Wrap the environment so that its "
+                "actions are finite."
+            ) from None
+        self._env, self._space, self._masked = env, space, masked
+        self._ask = _method(env, "action_masks") if masked else None
+
+    def value(self, a: int) -> Any:
+        """Action a as the environment takes it."""
+        assert self._value is not None  # a space's own numbering leads back
+        return self._value(a)
+
+    def take(self, observation: Any, a: int, info: Mapping[str, Any]) -> Step:
+        """Take action a, after the environment showed `observation` and `info`."""
+        action = self.value(self.admitted(a, info))
+        answer = self._env.step(action)
+        if len(answer) == 5:
+            after, reward, ended, truncated, info = answer
+            return Step(observation, action, after, reward, ended, info, truncated)
+        if len(answer) == 6:
+            after, reward, cost, ended, truncated, info = answer
+            return Step(observation, action, after, reward, ended, info, truncated, cost)
+        raise InvalidEpisode(
+            f"the environment's step returned {len(answer)} elements; expected five, as Gymnasium's do, "
+            "or six with the cost in third place."
+        )
+
+    def admitted(self, a: int, info: Mapping[str, Any]) -> int:
+        """Action a, or the lowest one where the environment, which showed `info`, does not admit it."""
+        shown = info.get(MASK) if self._masked else None
+        if shown is None and self._ask is not None:
+            shown = self._ask()
+        if shown is None:
+            return a
+        mask = admissible(self._space, shown)
+        if not mask.any():
+            raise InvalidEpisode("the environment's mask admits no action.")
+        return a if mask[a] else int(mask.argmax())
+
+
+def admissible(space: Any, shown: Any) -> Bool:
+    """A mask over the numbers of all actions, from the mask that an environment shows."""
+    if isinstance(space, spaces.Tuple | spaces.Dict):
+        parts = space.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
+        return _combined([admissible(part, shown[key]) for key, part in parts])
+    if isinstance(space, spaces.MultiDiscrete):
+        counts = np.ravel(space.nvec).tolist()
+    elif isinstance(space, spaces.MultiBinary):
+        counts = [2] * int(np.prod(space.shape))
+    else:
+        counts = [make_discretizer(space).states]
+    entries = shown if isinstance(shown, tuple | list) and len(counts) > 1 else [shown]
+    flat = np.concatenate([np.ravel(np.asarray(entry)) for entry in entries])
+    if flat.dtype.kind not in "biu" or flat.size != sum(counts) or (flat > 1).any():
+        raise InvalidEpisode(
+            f"the mask of {space} must have an entry 0 or 1 for each of {' + '.join(map(str, counts))} choices; got "
+            f"{shown!r}."
+        )
+    return _combined(np.split(flat.astype(np.bool_), np.cumsum(counts)[:-1]))
+
+
+def _combined(masks: list[Bool]) -> Bool:
+    """The mask of combinations, the last part counting fastest."""
+    return reduce(lambda a, b: np.logical_and.outer(a, b).ravel(), masks)
+
+
+def _method(env: Any, name: str) -> Callable[[], Any] | None:
+    """A method of an environment or of what it wraps."""
+    if hasattr(
+        env, "has_wrapper_attr"
+    ):  # Gymnasium's wrappers do not pass on what they do not know
+        found = env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None
+    else:
+        found = getattr(env, name, None)
+    return found if callable(found) else None

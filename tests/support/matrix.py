@@ -1,0 +1,151 @@
+"""`make test-matrix`: a fast part of the tests with the lowest declared and the newest versions, on each Python.
+
+    python -m tests.support.matrix                              all that are found here
+    python -m tests.support.matrix newest-3.13 lowest-3.11      these
+
+A wheel is built once and installed into an environment of its own for each, ``.matrix/<name>``, by uv, which can
+resolve to the lowest versions. Kernels compile anew in each, so the part holds what touches other packages, and few
+kernels; what is compared with quantecon or needs the data of icu-sepsis is left out. Warnings are no errors here: other
+versions have others.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / ".matrix"
+PYTHONS = ("3.11", "3.12", "3.13")
+RESOLUTIONS = {"lowest": "lowest-direct", "newest": "highest"}
+EXTRAS = "cluster,report"  # `icu` has one version, and what it depends on has no wheels
+TOOLS = ("pytest>=8.3", "hypothesis>=6.100", "pandas>=2.2")
+TESTS = (
+    "tests/test_errors.py", "tests/test_files.py", "tests/test_syscalls.py", "tests/test_units.py",
+    "tests/test_simplex.py", "tests/test_column_generation.py",
+    "tests/model/test_cmdp.py", "tests/model/test_oracle.py",
+    "tests/gym/test_spaces.py", "tests/gym/test_problem_env.py",
+    "tests/data/test_model_files.py",
+    "tests/experiments/test_spec.py", "tests/experiments/test_store.py",
+    *(
+        f"tests/cli/test_cli.py::{name}"
+        for name in (
+            "test_every_subcommand_explains_itself_with_examples", "test_the_list_of_problems",
+            "test_one_problem", "test_solve", "test_wrong_input",
+            "test_errors_on_one_screen_and_a_traceback_only_when_asked_for",
+        )
+    ),
+)  # fmt: skip
+
+
+def main(names: list[str]) -> int:
+    """Run the jobs that are named; without a name, every one whose Python is here. Returns how many failed."""
+    jobs = {f"{kind}-{version}": (kind, version) for version in PYTHONS for kind in RESOLUTIONS}
+    for name in names:
+        if name not in jobs:
+            sys.exit(f"unknown job {name!r}. Expected some of: {', '.join(jobs)}.")
+    found = {version: interpreter(version) for version in PYTHONS}
+    outcomes: dict[str, str] = {}
+    wheel = build()
+    for name in names or jobs:
+        kind, version = jobs[name]
+        python = found[version]
+        began = time.monotonic()
+        outcomes[name] = (
+            f"not run: no Python {version} is installed here" if python is None
+            else "passed" if passes(name, kind, python, wheel)
+            else "FAILED"
+        )  # fmt: skip
+        outcomes[name] += f" ({time.monotonic() - began:.0f} s)" if python else ""
+    print("\n".join(f"{name}: {outcome}" for name, outcome in outcomes.items()), flush=True)
+    return sum(outcome.startswith("FAILED") for outcome in outcomes.values())
+
+
+def interpreter(version: str) -> Path | None:
+    """A Python of that version: on the path, of pyenv, or of uv; shims that lead nowhere are passed over."""
+    for candidate in _candidates(version):
+        asked: list[str | Path] = [
+            candidate,
+            "-c",
+            "import sys; print('%d.%d' % sys.version_info[:2])",
+        ]
+        answer = subprocess.run(asked, capture_output=True, text=True, check=False)
+        if answer.returncode == 0 and answer.stdout.strip() == version:
+            return candidate
+    return None
+
+
+def _candidates(version: str) -> Iterator[Path]:
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    yield from sorted(pyenv.glob(f"versions/{version}.*/bin/python"), reverse=True)
+    on_path = shutil.which(f"python{version}")
+    if on_path:
+        yield Path(on_path)
+    managed = Path.home() / ".local/share/uv/python"
+    yield from sorted(managed.glob(f"cpython-{version}.*/bin/python"), reverse=True)
+
+
+def build() -> Path:
+    """The wheel, as it would be published."""
+    target = FOLDER / "dist"
+    shutil.rmtree(target, ignore_errors=True)
+    made: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "build",
+        "--wheel",
+        "--no-isolation",
+        "--outdir",
+        target,
+        ROOT,
+    ]
+    subprocess.run(made, check=True, stdout=subprocess.DEVNULL)
+    (wheel,) = target.iterdir()
+    return wheel
+
+
+def passes(name: str, kind: str, python: Path, wheel: Path) -> bool:
+    """Install the versions and run the tests with them."""
+    print(f"{name}: {python}", flush=True)
+    env = FOLDER / name
+    uv("venv", "--quiet", "--clear", "--python", python, env)
+    uv(
+        "pip", "install", "--quiet", "--python", env, "--resolution", RESOLUTIONS[kind],
+        "--only-binary", ":all:", f"safespot[{EXTRAS}] @ {wheel.as_uri()}", *TOOLS,
+    )  # fmt: skip
+    asked: list[str | Path] = [
+        *(_python(env), "-m", "pytest", "-q", "-m", "not slow", "-W", "default"),
+        *(
+            "--disable-warnings",
+            "-p",
+            "no:cacheprovider",
+            "-k",
+            "not quantecon and not icu",
+            *TESTS,
+        ),
+    ]
+    return subprocess.run(asked, cwd=ROOT, check=False).returncode == 0
+
+
+def uv(*arguments: str | Path) -> None:
+    """Run uv with the certificates of the system, which it does not look at by itself."""
+    found = shutil.which(
+        "uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    )
+    if found is None:
+        sys.exit("uv is not installed: pip install uv.")
+    settings = {"UV_NATIVE_TLS": "1", "UV_SYSTEM_CERTS": "1"}  # its older and its newer name
+    subprocess.run([found, *arguments], check=True, env={**os.environ, **settings})
+
+
+def _python(env: Path) -> Path:
+    return env / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
