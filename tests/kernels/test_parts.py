@@ -58,7 +58,7 @@ def test_python_calls_a_part_as_any_kernel() -> None:
 
 
 def test_kernels_of_others_may_call_a_part() -> None:
-    @numba.njit  # type: ignore[untyped-decorator]
+    @numba.njit
     def theirs(x: Any) -> float:
         return thirds(x) * 2.0
 

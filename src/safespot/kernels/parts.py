@@ -58,6 +58,8 @@ class PartLibrary(JITCodeLibrary):  # type: ignore[misc]
 class WholeLibrary(JITCodeLibrary):  # type: ignore[misc]
     """The code of a kernel of its own, with every part of it."""
 
+    _linking_libraries: list[Any]
+
     def finalize(self) -> None:
         """Link each part once; the rest is Numba's."""
         parts, others = collect(self._linking_libraries)
@@ -126,7 +128,7 @@ class NoaliasPartPipeline(PartPipeline):
     noalias = True
 
 
-@ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.py_object, ctypes.c_void_p)
+@ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.py_object, ctypes.c_void_p)  # type: ignore[untyped-decorator]
 def _not_called(*_: Any) -> Any:
     raise SystemError("a part of a kernel has no machine code")
 
