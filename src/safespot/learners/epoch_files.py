@@ -15,7 +15,15 @@ from ..evidence.interface import Interface
 from .epoch_trials import Certified
 from .phases import PhaseState
 
-PARTS = ("totals", "means", "trial", "before", "exploring", "certified")  # of the names of arrays
+PARTS = (
+    "totals",
+    "means",
+    "trial",
+    "before",
+    "exploring",
+    "certified",
+    "history",
+)  # of the names of arrays
 
 
 def record_arrays(state: PhaseState) -> dict[str, NDArray]:
