@@ -1,4 +1,4 @@
-"""The pictures of the start page and of the algorithm's page: `python docs/pictures.py [FOLDER]`.
+"""The pictures of the README, the start page and the algorithm's page: `python docs/pictures.py [FOLDER]`.
 
 The start page's problem is the one that its first snippet makes, so that text and pictures cannot part. All numbers
 come from fixed seeds: the same versions draw the same pictures, in about ten seconds.
@@ -58,6 +58,22 @@ def main(folder: Path) -> None:
         name: learn(stance=xi)
         for name, xi in (("pessimistic", 0.0), ("half way", 0.5), ("optimistic", 1.0))
     }
+    learner = ss.SpotEpochs(**problem.interface)
+    epochs(
+        folder / "start-epochs.svg",
+        problem,
+        ss.learn(problem, learner, 3_000),
+        ("wear", "budget", "shift"),
+    )
+    dosing = ss.problems.make("dosing")
+    learner = ss.SpotEpochs(**dosing.interface)
+    epochs(
+        folder / "demo.svg",
+        dosing,
+        ss.learn(dosing, learner, 6_000),
+        ("dose", "tolerance", "course"),
+    )
+
     threshold(folder / "start-threshold.svg", problem, stances["half way"], budget)
     curves(folder / "start-stances.svg", stances, [wear, water])
 
@@ -102,6 +118,53 @@ def problem_of_the_page() -> ss.Problem:
     exec(re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[0], names)
     problem: ss.Problem = names["problem"]
     return problem
+
+
+def epochs(path: Path, problem: ss.Problem, run: ss.Run, words: tuple[str, str, str]) -> None:
+    """What a learner in epochs played, with its certificates, and what its episodes prove of the violation."""
+    what, limit, episode = words
+
+    def draw(plt: Any) -> Any:
+        figure, (played, proven) = plt.subplots(1, 2, figsize=(7.6, 2.9), layout="constrained")
+        values, dark, light = run.constraint_values[:, 0], LOOKS[0][0], "#E69F00"
+        learner = run.learner
+        assert isinstance(learner, ss.SpotEpochs)
+        parts = learner.history
+        ends = [part.first for part in parts[1:]] + [run.played + 1]
+        for part, end in zip(parts, ends, strict=True):
+            shown = (run.episodes >= part.first) & (run.episodes < end)
+            tried = part.kind in ("try", "retreat")
+            color = dark if tried else "0.6" if part.kind == "first" else light
+            played.plot(run.episodes[shown], values[shown], ".", markersize=3.5, color=color)
+        for color, name in (("0.6", "all alike"), (light, "exploring"), (dark, "trial of a plan")):
+            played.plot([], [], "o", markersize=4, color=color, label=name)
+        for k, found in enumerate(learner.certificates):
+            at = ss.evaluate(problem.cmdp, found.policy).constraints[0]
+            played.plot(
+                found.episode, at, "*", markersize=11, color="#009E73", markeredgecolor="white",
+                label="" if k else "certified",
+            )  # fmt: skip
+        level(played, float(problem.cmdp.limits[0]), f"the true {limit}")
+        played.set(xscale="log", xlabel=f"{episode}s", title=f"{what} of a {episode}")
+        lower, upper = (bound[:, 0] for bound in run.evidence.violation_bounds)
+        proven.fill_between(run.episodes, lower, upper, color=dark, alpha=0.2, linewidth=0)
+        proven.plot(run.episodes, lower, run.episodes, upper, color=dark, linewidth=0.8)
+        proven.plot(run.episodes, run.violations[:, 0], color="black", linewidth=1.4, label="exact")
+        proven.plot(
+            [], [], color=dark, linewidth=5, alpha=0.3, label=f"proven from the {episode}s alone"
+        )
+        proven.axhline(0.0, color="0.6", linewidth=0.8)
+        proven.set(
+            xlabel=f"{episode}s", title=f"{what} beyond the {limit}, all {episode}s together"
+        )
+        for axes, columns in ((played, 4), (proven, 2)):
+            axes.legend(
+                frameon=False, ncols=columns, loc="upper center", bbox_to_anchor=(0.5, -0.2), fontsize=7.5,
+                handletextpad=0.2, columnspacing=0.9,
+            )  # fmt: skip
+        return figure
+
+    save(path, draw)
 
 
 def threshold(path: Path, problem: ss.Problem, run: ss.Run, budget: float) -> None:

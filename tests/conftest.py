@@ -9,6 +9,10 @@ import os
 
 from hypothesis import HealthCheck, settings
 
+from tests.support.browsing import browser
+
+__all__ = ["browser"]  # a fixture
+
 settings.register_profile(
     "local", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
 )

@@ -36,11 +36,15 @@ from .gym.black_box import BlackBox as BlackBox
 from .gym.black_box import env_interface as env_interface
 from .gym.checking import check_env as check_env
 from .judging.certify import certify as certify
+from .judging.off_policy import LogEvaluation as LogEvaluation
+from .judging.off_policy import evaluate_log as evaluate_log
 from .judging.played import Certified as Certified
 from .judging.played import Mixture as Mixture
 from .judging.played import certify_played as certify_played
-from .judging.propose import Proposal as Proposal
+from .judging.propose import CautiousPolicy as CautiousPolicy
 from .judging.propose import propose_policy as propose_policy
+from .judging.propose_log import Proposal as Proposal
+from .judging.propose_log import propose as propose
 from .judging.trial import certify_by_trial as certify_by_trial
 from .judging.trial import episodes_needed as episodes_needed
 from .learners import DOPE as DOPE
@@ -73,6 +77,7 @@ from .model.outcome_tables import problem_from_table as problem_from_table
 from .model.problem import Problem as Problem
 from .model.signals import Bernoulli as Bernoulli
 from .model.signals import Beta as Beta
+from .model.signals import ByOutcome as ByOutcome
 from .model.signals import Deterministic as Deterministic
 from .model.signals import Drift as Drift
 from .model.signals import Gaussian as Gaussian
@@ -80,6 +85,7 @@ from .model.signals import Signals as Signals
 from .model.simulation import Streams as Streams
 from .model.simulation import play as play
 from .model.simulation import streams as streams
+from .names import Names as Names
 from .storage.durable import DurableLearner as DurableLearner
 from .storage.durable import open as open
 from .storage.export import export_episodes as export_episodes

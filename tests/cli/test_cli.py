@@ -38,7 +38,9 @@ def command(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["problems", "solve", "run", "sweep", "report", "verify", "bench"])
+@pytest.mark.parametrize(
+    "name", ["problems", "solve", "run", "sweep", "report", "watch", "verify", "bench"]
+)
 def test_every_subcommand_explains_itself_with_examples(name: str) -> None:
     text = runner.invoke(cli.app, [name, "--help"]).stdout
     assert "Examples:" in text
@@ -175,7 +177,8 @@ def test_run_and_report(tmp_path: Path) -> None:
         "--out", str(out), "--workers", "1",
     ]  # fmt: skip
     found = answer(*arguments)
-    assert found["finished"] == 6  # two stances and the learner that is told, two seeds each
+    # Two stances, the learner that is told, SPOT and the uniform policy, two seeds each.
+    assert found["finished"] == 10
     assert found["failed"] == {}
     assert Path(found["report"]) == out / "report.html"
     assert (out / "report.html").stat().st_size > 10_000
@@ -183,7 +186,8 @@ def test_run_and_report(tmp_path: Path) -> None:
     cmdp = ss.problems.make("machine").cmdp
     assert study["optimum"] == pytest.approx(ss.solve(cmdp).value)
     assert study["limits"] == [{"sense": "<=", "limit": 1.0}]
-    assert len(study["lines"]) == 3
+    names = ["ξ = 0", "ξ = 1", "limits known", "spot", "uniform"]
+    assert [line["name"] for line in study["lines"]] == names
     for line in study["lines"]:
         assert line["seeds"] == [0, 1]
         assert line["threshold_lower"][0] <= 1.0 <= line["threshold_upper"][0]
@@ -210,11 +214,40 @@ def test_own_files_are_solved_and_run(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "200 of 200 episodes can be used" in solved.stderr
 
     monkeypatch.chdir(tmp_path)
-    arguments = ["run", "log.parquet", "--episodes", "30", "--seeds", "1", "--workers", "1"]
+    arguments = [
+        "run",
+        "log.parquet",
+        "--learner",
+        "spot",
+        "--episodes",
+        "30",
+        "--seeds",
+        "1",
+        "--workers",
+        "1",
+    ]
     found = answer(*arguments, "--out", "store")
     assert found["finished"] == 2
     (study,) = found["studies"]
     assert study["optimum"] == pytest.approx(ss.solve(model.cmdp).value)
+    # What happened in the model of a log is said to have happened there, and proves nothing.
+    assert study["of"] == "the empirical model of 200 episodes"
+    assert all(line["certificates"] == [None] for line in study["lines"])
+    (low,), (high,) = study["proven_limits"]
+    assert low <= problem.cmdp.limits[0] <= high
+    text = runner.invoke(cli.app, [*arguments, "--out", "store"], catch_exceptions=False).stdout
+    assert "learned the empirical model of 200 episodes" in text
+    for verb in (" kept ", " broke ", " earned "):
+        assert all(
+            "In the empirical model of 200 episodes: " in line
+            for line in text.splitlines()
+            if verb in line
+        )
+    assert "safespot propose" in text
+    assert "proven safe" not in text
+    page = Path("store/report.html").read_text()
+    assert "In the empirical model of 200 episodes: " in page
+    assert "May it be deployed?" not in page
     # The same content is the same run wherever it lies; another content is another run.
     names = {run.stem for run in Path("store/runs").glob("*.parquet")}
     path.rename(tmp_path / "moved.parquet")
@@ -248,8 +281,8 @@ def test_sweep_of_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("burst", [1, 3, 10])
 def test_ctrl_c_keeps_what_is_done_and_the_same_command_resumes(burst: int, tmp_path: Path) -> None:
     arguments = [
-        "run", "machine", "--episodes", "300k", "--seeds", "1", "--out", str(tmp_path / "s"),
-        "--workers", "1", "--json",
+        "run", "machine", "--learner", "spot", "--episodes", "300k", "--seeds", "1",
+        "--out", str(tmp_path / "s"), "--workers", "1", "--json",
     ]  # fmt: skip
     process = subprocess.Popen(
         [sys.executable, "-m", "safespot.cli", *arguments],
@@ -354,6 +387,7 @@ def test_a_pipe_is_as_wide_as_somebody_says(monkeypatch: pytest.MonkeyPatch, cap
 def test_earlier_studies_come_before_the_new_one(tmp_path: Path) -> None:
     for name in ("bandit", "machine", "bandit"):
         found = answer(
-            "run", name, "--episodes", "5", "--seeds", "1", "--workers", "1", "--out", str(tmp_path / "s")
+            "run", name, "--learner", "spot", "--episodes", "5", "--seeds", "1", "--workers", "1",
+            "--out", str(tmp_path / "s"),
         )  # fmt: skip
         assert found["studies"][-1]["problem"].startswith(name)

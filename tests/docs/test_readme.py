@@ -73,6 +73,15 @@ def test_the_examples_run(
             exec(compile("\n" * block.line + block.code, page, "exec"), names)
 
 
+def test_the_readme_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    """The first example is short, has no option but the problem, and its output stands below it."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    code, output = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL)[0]
+    assert len([line for line in code.splitlines() if line]) <= 12
+    exec(compile(code, "README.md", "exec"), {"__name__": "__main__"})
+    assert capsys.readouterr().out == output
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_excerpts_are_in_their_files(page: str) -> None:
     for block in blocks(page):

@@ -93,24 +93,31 @@ def test_a_surplus_is_credit(problem: ss.Problem) -> None:
     assert guard.baseline_verdict == ("safe",)
 
 
-def step(action: int, constraint: float, threshold: float) -> ss.Episode:
-    """An episode of one step in one state."""
-    signals: Any = [[constraint]], [[threshold]]
-    return ss.Episode(
-        np.zeros(2, int), np.array([action]), np.array([0.5]), *map(np.array, signals)
-    )
+def short(action: int, reward: float, g: float, x: float) -> ss.Episode:
+    """An episode of one step in a problem of one state."""
+    seen: Any = [0, 0], [action], [reward], [[g]], [[x]]
+    return ss.Episode(*seen)
 
 
 def test_costs_and_floors_are_mirror_images() -> None:
     """The same process stated with a budget or with a floor has the same account."""
     found = []
-    for sense in ("<=", ">="):
-        learner = ss.Uniform(1, 2, 1, 1, senses=sense, episodes=50)
-        guard, rng = ss.Guard(learner, [[1.0, 0.0]], 3.0), np.random.default_rng(0)
+    flips: dict[str, Any] = {"<=": lambda g: g, ">=": lambda g: 1.0 - g}
+    for sense, flip in flips.items():
+        costs = np.array([[[0.1, 0.9]]])
+        cmdp = ss.CMDP(
+            [[[1.0], [1.0]]], [[0.5, 1.0]], flip(costs), [flip(0.5)], horizon=1, senses=sense
+        )
+        learner = ss.Uniform(
+            start=0, states=1, actions=2, horizon=1, constraints=1, senses=sense, episodes=50
+        )
+        guard = ss.Guard(learner, [[1.0, 0.0]], 3.0)
+        rng = np.random.default_rng(0)
         for _ in range(50):
-            g, x = rng.random(2)
-            guard.observe(step(0, g, x) if sense == "<=" else step(0, 1.0 - g, 1.0 - x))
+            g, x = rng.random(), rng.random()
+            guard.observe(short(0, 0.5, flip(g), flip(x)))
         found.append((guard.spent, guard.share))
+        assert cmdp.m == 1
     np.testing.assert_allclose(found[0][0], found[1][0], atol=1e-9)
     assert found[0][1] == found[1][1]
 
@@ -121,7 +128,7 @@ def test_violation_raises_what_is_spent_and_surplus_lowers_it() -> None:
         learner = ss.Uniform(1, 2, 1, 1, episodes=None, thresholds=[0.5])
         guard = ss.Guard(learner, [[1.0, 0.0]], 500.0)
         for _ in range(400):
-            guard.observe(step(1, g, 0.5))
+            guard.observe(short(1, 0.0, g, 0.5))
         lower, upper = guard.spent
         assert lower[0] <= sign * 200.0 <= upper[0]
         assert (upper[0] > 0) == (sign > 0) == (lower[0] > 0)
@@ -163,9 +170,17 @@ def broken(learner: ss.SpotEpochs, policy: Any) -> None:
     """Let the learner propose this policy, whatever it has seen."""
     H, S, A = learner.state.pi.shape
     given = np.broadcast_to(np.array(policy, float), (H, S, A)).copy()
-    proposed, explored = learner._propose, learner._exploring_plan
-    learner._propose = lambda *a: (proposed(*a)[0]._replace(policy=given), *proposed(*a)[1:])  # type: ignore[method-assign]
-    learner._exploring_plan = lambda *a: (explored(*a)[0]._replace(policy=given), 0.1)  # type: ignore[method-assign]
+    proposed, explored = learner._propose, learner._exploration
+
+    def propose(state: Any, *, trial: bool) -> Any:
+        made = proposed(state, trial=trial)
+        return made._replace(plan=made.plan._replace(policy=given))
+
+    def explore(state: Any) -> Any:
+        made = explored(state)
+        return made._replace(plan=made.plan._replace(policy=given), share=0.1)
+
+    learner._propose, learner._exploration = propose, explore  # type: ignore[method-assign]
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["by hand", "learn"])

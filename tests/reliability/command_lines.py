@@ -163,10 +163,6 @@ def command(rng: random.Random, files: list[str]) -> list[str]:
                 words += ["--stance", rng.choice(NUMBERS)]
             if rng.random() < 0.5:
                 words += ["--learner", rng.choice(LEARNERS)]
-            if rng.random() < 0.2:
-                words += ["--bonus-scale", rng.choice(NUMBERS)]
-            if rng.random() < 0.2:
-                words += ["--estimator", rng.choice(["pooled", "representative", "x"])]
             if rng.random() < 0.3:
                 words += ["--workers", rng.choice(COUNTS)]
         case "sweep":

@@ -8,7 +8,6 @@ import io
 import json
 import math
 import re
-import shutil
 import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -26,7 +25,9 @@ from safespot.experiments.summary import Estimate
 from safespot.report import findings, page, tables, write_figures, write_report
 from safespot.report import text as words
 from safespot.report.region import Region, hull
+from safespot.report.vega import bundle
 from tests.support import vega
+from tests.support.browsing import Tab
 from tests.support.sweeping import sweep_inline
 
 SPOT = {"rho": "slater", "bonus_scale": 0.01, "threshold_scale": 0.1}
@@ -183,7 +184,7 @@ def test_limits_and_optimum_move_with_a_drift(several: Store) -> None:
     assert table["optimum"][-1] == pytest.approx(want, rel=1e-5)
     assert not still.drifts
     assert tables.truth(still)["limit_1"] == [2.1, 2.1]
-    assert [line.name for line in still.lines] == ["spot", "thresholds known"]
+    assert [line.name for line in still.lines] == ["spot", "limits known"]
     assert [line.xi for line in still.lines] == [0.0, None]
 
 
@@ -468,7 +469,7 @@ def test_a_page_needs_no_package_of_an_extra(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "vl_convert", None)
-    page._vega.cache_clear()
+    bundle.cache_clear()
     assert "vegaEmbed" in write_report(store, tmp_path / "page.html").read_text(encoding="utf-8")
 
 
@@ -530,59 +531,10 @@ def test_what_figures_need(store: Store, tmp_path: Path, monkeypatch: pytest.Mon
 
 # --- In a browser
 
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-    if CHROMIUM is None:
-        pytest.skip("there is no Chromium on this machine")
-    with sync_api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
-
-
-class Tab:
-    """A page in the browser that remembers what it should not have done."""
-
-    def __init__(self, browser: Any, path: Path, **options: Any) -> None:
-        self.wrong: list[str] = []
-        self.context = browser.new_context(viewport={"width": 1200, "height": 900}, **options)
-        self.page = self.context.new_page()
-        self.page.on("console", lambda message: self.wrong.append(message.text))
-        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
-        self.page.on("request", self._asked)
-        self.page.goto(path.resolve().as_uri())
-        self.page.wait_for_selector("html[data-drawn]")
-
-    def _asked(self, request: Any) -> None:
-        if not request.url.startswith(("file:", "data:", "blob:")):
-            self.wrong.append(request.url)
-
-    def marks(self, chart: str, selector: str = "svg path") -> list[str]:
-        found: list[str] = self.page.locator(f"main:not([hidden]) [data-chart={chart}] {selector}").evaluate_all(
-            "all => all.map(one => one.getAttribute('d') ?? one.textContent)"
-        )  # fmt: skip
-        return found
-
-    def changes(self, chart: str, act: Any, selector: str = "svg path") -> None:
-        """Doing something draws a chart anew."""
-        before = self.marks(chart, selector)
-        act()
-        for _ in range(100):
-            if self.marks(chart, selector) != before:
-                return
-            self.page.wait_for_timeout(30)
-        raise AssertionError(f"{chart} stays as it is")
-
 
 @pytest.fixture
 def tab(browser: Any, path: Path) -> Iterator[Tab]:
-    opened = Tab(browser, path)
+    opened = Tab(browser, path.resolve().as_uri())
     yield opened
     assert opened.wrong == []
     opened.context.close()
@@ -595,7 +547,7 @@ def test_every_chart_is_drawn(tab: Tab, path: Path) -> None:
 
 
 def test_a_phone_has_no_sideways_scroll(browser: Any, path: Path) -> None:
-    tab = Tab(browser, path)
+    tab = Tab(browser, path.resolve().as_uri())
     tab.page.set_viewport_size({"width": 390, "height": 800})
     tab.page.reload()
     tab.page.wait_for_selector("html[data-drawn]")
@@ -680,7 +632,7 @@ def test_numbers_are_downloaded(tab: Tab, path: Path) -> None:
 def test_dark_light_and_paper(browser: Any, path: Path) -> None:
     seen = {}
     for scheme in ("light", "dark"):
-        tab = Tab(browser, path, color_scheme=scheme)
+        tab = Tab(browser, path.resolve().as_uri(), color_scheme=scheme)
         line = tab.page.locator("[data-chart=regret] svg path[stroke='var(--g0)']").first
         colors = "one => [getComputedStyle(document.documentElement).backgroundColor, getComputedStyle(one).stroke]"
         seen[scheme] = line.evaluate(colors)
@@ -694,7 +646,7 @@ def test_dark_light_and_paper(browser: Any, path: Path) -> None:
 
 
 def test_one_study_at_a_time(browser: Any, several_path: Path) -> None:
-    tab = Tab(browser, several_path)
+    tab = Tab(browser, several_path.resolve().as_uri())
     heading = tab.page.locator("main:not([hidden]) h1")
     first = heading.inner_text()
     tab.page.locator("#study").select_option("1")

@@ -156,8 +156,8 @@ def clinic() -> World:
             found[t] = pi @ mean - limit
             a = guard.act(0, 0, rng)
             k = int(rng.integers(PATIENTS))
-            signals = health[a, [k]], doses[a, [[k]]], hints[a, [[k]]]
-            guard.observe(ss.Episode(np.zeros(2, int), np.array([a]), *signals))
+            seen: Any = [0, 0], [a], [health[a, k]], [[doses[a, k]]], [[hints[a, k]]]
+            guard.observe(ss.Episode(*seen))
         return found.cumsum(axis=0)
 
     safe, worst = (np.eye(len(DOSES))[[[k]]] for k in (mean.argmin(), mean.argmax()))
@@ -173,14 +173,14 @@ def clinic() -> World:
 def make_guard(world: World, learner: str) -> ss.Guard:
     """The learner of that name under a guard."""
     small = {"bonus_scale": 0.01, "threshold_scale": 0.1}
-    takes: dict[str, dict[str, Any]] = {
+    taken: dict[str, dict[str, Any]] = {
         "hostile": {"policy": world.worst},
         "spot": {"rho": 2.0, "policy_step": 0.1, "dual_step": 0.1, **small},
-        "opt-cmdp-bonus": {**small},
-        "spot-epochs": {},
+        "opt-cmdp-bonus": small,
     }
+    options = taken.get(learner, {})
     name = "fixed" if learner == "hostile" else learner
-    made = ss.learners.make(name, world.interface, episodes=EPISODES, **takes[learner])
+    made = ss.learners.make(name, world.interface, episodes=EPISODES, **options)
     return ss.Guard(made, world.baseline, BUDGET * world.most, delta=DELTA)
 
 

@@ -38,26 +38,21 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Which learner (docs/learners.md); may be repeated.  [default: spot]",
+            help="Which learner (docs/learners.md); may be repeated.  "
+            "[default: spot-epochs, beside spot and uniform]",
         ),
     ] = None,
     episodes: Annotated[
-        str, typer.Option(metavar="N", help="Number of episodes, such as 200k or 1e6.")
-    ] = "200k",
-    seeds: Annotated[int, typer.Option(min=1, help="Number of independent repetitions.")] = 8,
-    bonus_scale: Annotated[
-        float, typer.Option(help="Scale of the exploration bonus; 1 is the paper's.")
-    ] = 0.01,
-    threshold_scale: Annotated[
-        float, typer.Option(help="Scale of the threshold radius; 1 is the paper's.")
-    ] = 1.0,
-    estimator: Annotated[
-        str, typer.Option(help="Threshold estimator: representative or pooled.")
-    ] = "pooled",
+        str, typer.Option(metavar="N", help="Number of episodes, such as 10k or 1e6.")
+    ] = "10k",
+    seeds: Annotated[int, typer.Option(min=1, help="Number of independent repetitions.")] = 4,
     learner_option: Annotated[
         list[str] | None,
         typer.Option(
-            "--learner-option", "-l", metavar="NAME=VALUE", help="Another option of the learner."
+            "--learner-option",
+            "-l",
+            metavar="NAME=VALUE",
+            help="An option of the learners that take it; may be repeated.",
         ),
     ] = None,
     budget: Annotated[
@@ -88,23 +83,22 @@ def run(
 ) -> None:
     """Learn a problem whose limits are unknown: the main job.
 
-    Each stance learns with every seed, and so does the same learner with known limits: the difference is the price
-    of not knowing them. What a learner must know beforehand (rho, a safe policy) is taken from the true model. Ends
-    with a table and a report (STORE/report.html). Ctrl-C keeps what is done, and the same command resumes.
+    SPOT in epochs learns under each stance, and once more with the limits known: the difference is the price of not
+    knowing them. The paper's SPOT, as docs/choosing.md advises, and the uniform policy stand beside it. What a learner
+    must know beforehand (rho, a safe policy) is taken from the true model. Ends with a table, the policy to deploy with
+    its certificate, and a report (STORE/report.html). Ctrl-C keeps what is done, and the same command resumes.
 
     \b
     Examples:
       safespot run dosing
       safespot run dosing --stance 0 --stance 0.5 --stance 1 --episodes 50k --seeds 4
-      safespot run dosing -l policy_step=0.001 -l dual_step=0.005
-      safespot run random -o states=3 --episodes 1e6 --bonus-scale 1
-      safespot run inventory --learner spot --learner dope --episodes 20k
-      safespot run dosing --learner spot-epochs --budget 100 --episodes 10k
+      safespot run inventory --learner spot-epochs --learner dope --episodes 5k
+      safespot run random -o states=3 --learner spot -l bonus_scale=1 --episodes 1e6
+      safespot run dosing --budget 100
       safespot run log.parquet -o 'senses="<="' -o stationary=true
     """
-    from .. import learners as learner_names
     from .. import problems
-    from ..experiments.settings import needs
+    from ..experiments.settings import compared
 
     chosen: dict[str, Any] = {"name": problem, "options": parse_options(option)}
     if problem not in problems.names():
@@ -113,21 +107,10 @@ def run(
             "name": "file",
             "options": {"path": str(Path(problem).resolve()), **parse_options(option)},
         }
-    scales = {
-        "bonus_scale": bonus_scale,
-        "threshold_scale": threshold_scale,
-        "estimator": estimator,
-    }
-    more = parse_options(learner_option) | as_guard(budget, baseline)
-    stances = [parse_stance(each) for each in stance or ["pessimistic"]]
-    learners: list[dict[str, Any]] = []
-    for name in learner or ["spot"]:
-        taken = learner_names.options(name)  # those whose bounds are not the paper's have no scales
-        options = needs(name, {k: v for k, v in scales.items() if k in taken} | more)
-        learners += [
-            {"name": name, "options": options, "grid": {"stance": stances}},
-            {"name": name, "options": {**options, "thresholds": "known"}},
-        ]
+    stances = [parse_stance(each) for each in stance or []]
+    learners = compared(
+        learner or [], stances, parse_options(learner_option) | as_guard(budget, baseline)
+    )
     spec = {
         "episodes": count(episodes),
         "seeds": seeds,
@@ -138,6 +121,7 @@ def run(
         spec,
         Path(f"safespot-{Path(problem).stem}") if out is None else out,
         as_json,
+        trials=True,
         workers=workers,
     )
 
@@ -168,13 +152,16 @@ def sweep(
     run_sweep(file, out, as_json, engine=engine.value, workers=workers, scheduler=scheduler)
 
 
-def run_sweep(spec: dict[str, Any] | Path, out: Path, as_json: bool, **where: Any) -> None:
-    """Do what is not done yet, write the report, and say what came out."""
+def run_sweep(
+    spec: dict[str, Any] | Path, out: Path, as_json: bool, *, trials: bool = False, **where: Any
+) -> None:
+    """Do what is not done yet, write the report, and say what came out; try what nothing certified, if asked to."""
     from ..experiments import sweep as do_sweep
 
     with keeping_what_is_done(out):
         swept = do_sweep(spec, out, **where)
-    show(swept, write_page(swept), as_json)
+        page = write_page(swept)
+        show(swept, page, as_json, trials=trials)
     if swept.failed:
         raise typer.Exit(1)
 
@@ -200,14 +187,16 @@ def write_page(swept: Swept) -> Path | None:
     return reports.write_report(swept.store) if swept.store.finished() else None
 
 
-def show(swept: Swept, page: Path | None, as_json: bool) -> None:
+def show(swept: Swept, page: Path | None, as_json: bool, *, trials: bool = False) -> None:
     """What a sweep found, for people or as JSON."""
     from ..report import findings, terminal
+    from ..report import trials as trying
 
     mine = set(swept.finished)
     studies = findings.read(swept.store) if mine else []
     # What this sweep is about comes last, where people look first.
     studies.sort(key=lambda study: any(mine & set(line.group.runs) for line in study.lines))
+    tried = trying.try_proposal(swept.store, studies[-1]) if trials and studies else None
     if as_json:
         print_json(
             {
@@ -216,13 +205,14 @@ def show(swept: Swept, page: Path | None, as_json: bool) -> None:
                 "finished": len(swept.finished),
                 "failed": swept.failed,
                 "studies": [terminal.as_dict(study) for study in studies],
+                "trial": None if tried is None else tried.as_dict(),
             }
         )
         return
     for study in studies:
         terminal.print_study(study)
+    if tried is not None:
+        terminal.say(tried.sentences())
     for name, why in swept.failed.items():
         print(f"safespot: {name} failed: {why}", file=sys.stderr)
-    print(f"results: {swept.store.path}")
-    if page is not None:
-        print(f"report:  {page}")
+    print(f"report:  {page}" if page is not None else f"results: {swept.store.path}")

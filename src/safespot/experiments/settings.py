@@ -6,21 +6,27 @@ import functools
 import inspect
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from .. import learners, problems
-from ..data.model_files import read_cmdp
+from ..data.logs import Log
+from ..data.model_files import read_cmdp, read_model
 from ..errors import InvalidFile, InvalidOption, unknown
 from ..learners import Learner
 from ..model.oracle import Slater, Solution, slater, solve
 from ..model.problem import Problem
 from ..model.signals import Bernoulli, Beta, Deterministic, Drift, Gaussian, Law
+from ..storage.tables import FORMATS
 from ..training.lemma_audit import Yardstick, make_yardstick
 from ..training.metrics import Optima
 from .spec import FILE, LawSpec, RunSpec, SignalsSpec, file_checksum
 
+ADVISED: dict[str, dict[str, Any]] = {
+    "spot": {"bonus_scale": 0.01, "estimator": "pooled"}
+}  # docs/choosing.md
 SETTINGS = 16  # problems that a worker remembers
 
 
@@ -77,6 +83,39 @@ def needs(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return {option: word for option, word in words.items() if option in takes} | dict(given)
 
 
+def compared(
+    names: Sequence[str], stances: Sequence[str | float], given: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """The learners that `safespot run` compares, as a sweep's file has them: under each stance, and limits known.
+
+    Without names that is SPOT in epochs, with the paper's SPOT and the uniform policy beside it, once each.
+    """
+    chosen = list(names) or ["spot-epochs"]
+    beside = [] if names else ["spot", "uniform"]
+    for name in given:
+        if name == "episodes" or all(
+            name not in learners.options(each) for each in (*chosen, *beside)
+        ):
+            check_options(chosen[0], {name: given[name]})  # says what it takes
+    made: list[dict[str, Any]] = []
+    for name in (*chosen, *beside):
+        takes = learners.options(name)
+        mine = {k: v for k, v in given.items() if k in takes or k == "guard"}
+        options = needs(name, ADVISED.get(name, {}) | mine)
+        if name in beside:
+            made.append({"name": name, "options": options})
+            continue
+        made += [
+            {
+                "name": name,
+                "options": options,
+                "grid": {"stance": list(stances)} if stances else {},
+            },
+            {"name": name, "options": {**options, "thresholds": "known"}},
+        ]
+    return made
+
+
 def from_truth(setting: Setting, name: str, value: Any) -> Any:
     """The value of an option: as it stands, or what the word for it says of the problem."""
     match name, value:
@@ -100,6 +139,16 @@ class Setting:
     """A problem, and what is known of it once it is asked for."""
 
     problem: Problem
+    name: str = ""  # of the problem, and its options
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @functools.cached_property
+    def log(self) -> Log | None:
+        """The log whose empirical model it is; None: it is none."""
+        if self.name != FILE or Path(self.options["path"]).suffix not in FORMATS:
+            return None
+        path, others = _file_options(self.options)
+        return read_model(path, **others)[0]
 
     @functools.cached_property
     def optima(self) -> Optima:
@@ -136,20 +185,26 @@ def read_setting(setting: str) -> Setting:
     drift = problem.signals.drift
     if given.drift is not None:
         drift = Drift(given.drift.thresholds, given.drift.first, given.drift.last)
-    return Setting(Problem(problem.cmdp, replace(problem.signals, drift=drift, **laws)))
+    observed = Problem(problem.cmdp, replace(problem.signals, drift=drift, **laws))
+    return Setting(observed, content["problem"], content["problem_options"])
 
 
 def make_problem(name: str, options: dict[str, Any]) -> Problem:
     """A ready problem, or the one in a file, which must be the file that was named."""
     if name != FILE:
         return problems.make(name, **options)
-    others = {k: v for k, v in options.items() if k not in ("path", "checksum")}
+    path, others = _file_options(options)
     if file_checksum(options["path"]) != options["checksum"]:
         raise InvalidFile(
             f"{options['path']} has changed since these runs were specified. Restore it, or start a "
             "sweep with the new content."
         )
-    return Problem(read_cmdp(options["path"], **others))
+    return Problem(read_cmdp(path, **others))
+
+
+def _file_options(options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The path of a file, and the options of reading it."""
+    return options["path"], {k: v for k, v in options.items() if k not in ("path", "checksum")}
 
 
 def _law(given: LawSpec) -> Law:

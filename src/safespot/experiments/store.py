@@ -3,7 +3,7 @@
     store.json                                what this folder is
     runs/<id>.parquet                         the results of a finished run, a row per recorded episode
     runs/<id>.json                            what the run was, and where it comes from
-    runs/<id>.safetensors                     its last policy [H,S,A], unless that has too many entries to keep
+    runs/<id>.safetensors                     its policies [H,S,A], unless they have too many entries to keep
     checkpoints/<id>.<0|1>.safetensors        an unfinished run, two generations
     claims/<id>                               a lock, while a sweep of this host is at work on it
 
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from .. import files
 from ..arrays import Policy
-from ..errors import InvalidFile, MissingPackage, SafespotError, UnknownName
+from ..errors import InvalidFile, MissingPackage, SafespotError, UnknownName, unknown
 from ..storage import tables
 from .locks import Claims
 from .parquet import Columns, Encoder
@@ -38,12 +38,14 @@ if TYPE_CHECKING:
     import pandas
 
 FORMAT = 2
+POLICIES = ("policy", "proposal", "certified")
 POLICY_ENTRIES = 250_000  # up to which a policy is kept: 2 MB
 ABOUT = {
     "run": "VARCHAR", "problem": "VARCHAR", "problem_options": "JSON", "signals": "JSON",
     "learner": "VARCHAR", "learner_options": "JSON", "anytime": "BOOLEAN", "episodes": "BIGINT",
     "seed": "BIGINT", "record": "JSON", "track": "VARCHAR", "optimum": "DOUBLE", "limits": "DOUBLE[]",
-    "rho": "DOUBLE", "certificate": "JSON", "seconds": "DOUBLE", "provenance": "JSON",
+    "rho": "DOUBLE", "certificate": "JSON", "epochs": "JSON", "proposal": "JSON", "certified": "JSON",
+    "certificates": "JSON", "guard": "JSON", "seconds": "DOUBLE", "provenance": "JSON",
 }  # fmt: skip
 
 
@@ -69,8 +71,10 @@ class FinishedRun:
 
     run: RunSpec
     columns: Columns
-    policy: Policy | None  # for the coming episode; None: too large to be kept
-    facts: dict[str, Any]  # the optimum, the limits, rho
+    policies: dict[
+        str, Policy
+    ]  # by the names of `POLICIES`; none where they are too large to be kept
+    facts: dict[str, Any]  # the optimum, the limits, rho, what was certified
     seconds: float  # of learning
     provenance: dict[str, Any]
 
@@ -140,17 +144,22 @@ class Store:
             raise UnknownName(f"{self.path} has no finished run {run!r}.")
         return _read_about(self._file(run, "json"))
 
-    def policy(self, run: str) -> Policy | None:
-        """The policy ``[H,S,A]`` that a finished run ended with; None: it was too large to be kept."""
+    def policy(self, run: str, which: str = "policy") -> Policy | None:
+        """A policy ``[H,S,A]`` of a finished run; None: there is none, or it was too large to be kept.
+
+        `which` is the "policy" that it ended with, the "proposal" of a learner that has one, or the best one that was
+        "certified".
+        """
         self.about(run)
+        if which not in POLICIES:
+            raise UnknownName(unknown("policy", which, POLICIES))
         path = self._file(run, "safetensors")
         if not path.exists():
             return None
         arrays, about = files.read_arrays(path, "policy")
         if about.get("run") != run or "policy" not in arrays:
-            raise InvalidFile(f"{path} holds the policy of another run.")
-        policy: Policy = arrays["policy"]
-        return policy
+            raise InvalidFile(f"{path} holds the policies of another run.")
+        return arrays.get(which)
 
     def columns(self, runs: Sequence[str], names: Sequence[str] = ()) -> dict[str, Columns]:
         """The results of some finished runs, run -> column -> values; NaN where a run does not have a column.
@@ -228,11 +237,9 @@ class Store:
             for outcome in outcomes
         }
         policies = {
-            outcome.run.id: files.pack(
-                "policy", {"policy": outcome.policy}, {"run": outcome.run.id}
-            )
+            outcome.run.id: files.pack("policy", dict(outcome.policies), {"run": outcome.run.id})
             for outcome in outcomes
-            if outcome.policy is not None
+            if outcome.policies
         }
         files.replace_all(
             {self._file(run, "safetensors"): data for run, data in policies.items()}

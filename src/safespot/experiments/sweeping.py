@@ -43,7 +43,7 @@ BATCH_SECONDS = 0.25  # of work that a batch of tiny runs takes, about
 BATCH_RUNS = 64
 WRITTEN = 256  # runs written at once, at most: what is not written yet is lost with this process
 PATIENCE = 20  # workers that may die one after the other
-PATIENCE_SECONDS = 3.0  # after which somebody who waits is told why
+HELP_SECONDS = 1.0  # of compiling, after which a second process compiles the other learners
 LOOK_SECONDS = 0.2  # how often to look what other sweeps have left
 
 
@@ -129,7 +129,7 @@ def sweep(
         shown.begin(len(runs), len(runs) - len(todo), sum(run.episodes for run in todo))
         with _one_interrupt():
             try:
-                _warm(todo, shown)
+                _warm(todo)
                 sweeping.until_done()
             finally:
                 sweeping.end()
@@ -338,18 +338,46 @@ def _check(runs: Iterable[RunSpec]) -> None:
         raise InvalidOption("invalid configuration:\n" + "\n".join(wrong))
 
 
-def _warm(runs: Iterable[RunSpec], shown: Progress) -> None:
-    """Compile what the runs need, once, before every worker would."""
-    kinds = {(run.problem, run.learner, run.track): run for run in runs}
-    patience = threading.Timer(
-        PATIENCE_SECONDS, shown.note, ["compiling; this takes about a minute, once"]
-    )
-    patience.start()
+def _warm(runs: Iterable[RunSpec]) -> None:
+    """Compile what the runs need, once, before every worker would: the first here, the others beside it."""
+    first, *others = {(run.problem, run.learner, run.track): run for run in runs}.values()
+    beside: list[Any] = []
+    # Whatever is compiled already is loaded sooner than a process starts.
+    helper = threading.Timer(HELP_SECONDS, lambda: beside.append(_start_compiling(others)))
+    if others and _processors() > 1:
+        helper.start()
     try:
-        for run in kinds.values():
-            fresh(replace(run, episodes=1)).advance()
+        _compile([first])
+        helper.cancel()
+        if helper.is_alive():
+            helper.join()  # it is starting the process
+        if beside:
+            beside[0].join()
+        _compile(others)
     finally:
-        patience.cancel()
+        helper.cancel()
+        for process in beside:
+            process.terminate()
+
+
+def _start_compiling(runs: Sequence[RunSpec]) -> Any:
+    process = multiprocessing.get_context("spawn").Process(
+        target=_compile_beside, args=(runs,), daemon=True
+    )
+    process.start()
+    return process
+
+
+def _compile_beside(runs: Sequence[RunSpec]) -> None:
+    """In a process of its own, which Ctrl-C leaves to the one that started it; what fails fails there, too."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with contextlib.suppress(Exception):
+        _compile(runs)
+
+
+def _compile(runs: Iterable[RunSpec]) -> None:
+    for run in runs:
+        fresh(replace(run, episodes=1)).advance()
 
 
 def _processors() -> int:

@@ -16,8 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from .. import learners
+from ..arrays import Policy
 from ..errors import DiskError, InvalidFile, SafespotError
 from ..judging.certify import certify
+from ..learners.history import table
+from ..model.oracle import evaluate
 from ..training.learn import Training
 from .checkpoints import Checkpoint
 from .parquet import columns
@@ -94,13 +97,14 @@ def perform(run: RunSpec, store: Path | None, report: Report) -> FinishedRun:
     return FinishedRun(
         run=run,
         columns=columns(result),
-        policy=result.policy if result.policy.size <= POLICY_ENTRIES else None,
+        policies=policies(training) if result.policy.size <= POLICY_ENTRIES else {},
         facts={
             "optimum": None if math.isnan(result.optimum) else result.optimum,
             "limits": cmdp.limits.tolist(),
             "rho": None if math.isinf(training.learner.rho) else training.learner.rho,
             "certificate": certificate(training),
             **guard_facts(training.learner),
+            **proofs(training),
         },
         seconds=training.seconds,
         provenance={
@@ -135,6 +139,47 @@ def guard_facts(learner: learners.Learner) -> dict[str, Any]:
             "baseline_verdict": learner.baseline_verdict,
         }
     }
+
+
+def proofs(training: Training) -> dict[str, Any]:
+    """What a learner in phases played when, proposes and has certified, with what its policies are worth in truth."""
+    learner = training.learner.guarded
+    if not isinstance(learner, learners.SpotEpochs):
+        return {"epochs": None, "proposal": None, "certified": None, "certificates": []}
+    best, finished = learner.certified, learner.episode - 1
+    return {
+        "epochs": table(learner.history, finished),
+        "proposal": worth(training, learner.proposal),
+        "certified": None
+        if best is None
+        else {
+            **worth(training, best.policy),
+            "episode": best.episode,
+            "first": learner.certificates[0].episode,
+            "certificate": best.certificate.as_dict(),
+        },
+        "certificates": [
+            {"episode": each.episode, **worth(training, each.policy)}
+            for each in learner.certificates
+        ],
+    }
+
+
+def worth(training: Training, policy: Policy) -> dict[str, Any]:
+    """The exact values of a policy."""
+    found = evaluate(training.problem.cmdp, policy)
+    return {"value": found.value, "constraints": found.constraints.tolist()}
+
+
+def policies(training: Training) -> dict[str, Policy]:
+    """The policy for the coming episode, and what a learner in phases proposes and has certified."""
+    learner = training.learner.guarded
+    found = {"policy": training.learner.policy}
+    if isinstance(learner, learners.SpotEpochs):
+        found["proposal"] = learner.proposal
+        if (best := learner.certified) is not None:
+            found["certified"] = best.policy
+    return found
 
 
 def save(checkpoint: Checkpoint, training: Training) -> None:

@@ -84,6 +84,7 @@ def certify(learner: OnlineLearner, policy: ArrayLike | None = None) -> Certific
             float(units.reward.total_outside(end[0], f.H)) for end in (lower, upper)
         ),
         senses=units.senses,
+        names=f.names.of_limits,
         confidence=1.0 - delta,
         difference_confidence=1.0 - delta,
         episodes=finished,

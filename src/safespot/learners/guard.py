@@ -157,7 +157,7 @@ class Guard(Learner):
 
     # What a user does
 
-    def act(self, step: int, state: int, rng: np.random.Generator) -> Any:
+    def act(self, step: int, state: int, rng: np.random.Generator) -> int | None:  # type: ignore[override]
         """Draw an action of the coming episode's policy; None: the decision is handed back."""
         self._check_going()
         return None if self._handed_back else super().act(step, state, rng)

@@ -69,8 +69,8 @@ class OnlineLearner(Protocol):
     def episode(self) -> int:
         """The number of the coming episode, from 1."""
 
-    def act(self, step: int, state: int, rng: np.random.Generator) -> int:
-        """Draw an action of the coming episode's policy."""
+    def act(self, step: int, state: int, rng: np.random.Generator) -> int | None:
+        """Draw an action of the coming episode's policy; None: a guard hands the decision back."""
 
     def observe(self, episode: Episode, played: ArrayLike | str | None = None) -> None:
         """Learn from the episode that was played."""
@@ -117,11 +117,16 @@ class Learner(ABC):
         senses: str | Sequence[str] = ">=",
         ranges: Mapping[str, Any] | None = None,
         stationary: bool = False,
+        state_names: Sequence[str] | None = None,
+        action_names: Sequence[str] | None = None,
+        limit_names: Sequence[str] | None = None,
+        units: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
         self.interface = f = make_interface(
-            states, actions, horizon, constraints, start, action_mask, senses, ranges, stationary
-        )
+            states, actions, horizon, constraints, start, action_mask, senses, ranges, stationary,
+            state_names, action_names, limit_names, units,
+        )  # fmt: skip
         self.options = o = checked(self.options_type, options)
         self.statistics = empty_statistics(f.H, f.S, f.A, f.m)
         self.declared = declare(f, o.thresholds, o.constraint_totals, o.threshold_totals)
@@ -177,9 +182,12 @@ class Learner(ABC):
 
     @property
     def configuration(self) -> dict[str, Any]:
-        """All that it was made with."""
+        """All that it was made with, but for names: they change nothing."""
         f = self.interface
-        return {"learner": self.name, **f.arguments, "action_mask": f.mask, **vars(self.options)}
+        given = {
+            name: value for name, value in f.arguments.items() if name not in f.names.arguments
+        }
+        return {"learner": self.name, **given, "action_mask": f.mask, **vars(self.options)}
 
     # What a user does
 

@@ -8,7 +8,8 @@ with 1/3 each. Reaching the goal pays 1, stepping into a hole costs 1, and both 
     V_r = P(reach the goal within H steps),   V_cost = P(fall into a hole within H steps) <= limit.
 
 After an ending nothing more is paid or counted: a fall has been counted in full when it happened. The limit and
-its noisy signal (a 0 or 1 at every step, with mean limit / H) are our addition; Gymnasium's lake has none.
+its noisy signal (a 0 or 1 at every step, with mean limit / H) are our addition; Gymnasium's lake has none. An episode
+shows at most one fall (``constraint_totals=(0, 1)``).
 
 At the default limit of 1/20 (4x4: H = 20; 8x8: H = 40):
 
@@ -45,7 +46,7 @@ def make(map_name: str = "4x4", horizon: int | None = None, limit: float = 0.05)
     if not isinstance(map_name, str) or map_name not in HORIZONS:
         raise InvalidOption(f"map_name must be '4x4' or '8x8', got {map_name!r}.")
     lake = FrozenLakeEnv(map_name=map_name)
-    squares = np.ravel(lake.desc)
+    squares, width = np.ravel(lake.desc), len(lake.desc[0])
     return problem_from_table(
         lake,
         horizon=HORIZONS[map_name] if horizon is None else horizon,
@@ -53,4 +54,9 @@ def make(map_name: str = "4x4", horizon: int | None = None, limit: float = 0.05)
         thresholds=[limit],
         senses="<=",
         endings=Ending(reward=0, constraints=0),
+        state_names=[f"row {s // width}, column {s % width}" for s in range(squares.size)],
+        action_names=["left", "down", "right", "up"],
+        limit_names=["falling"],
+        units={"reward": "probability of arriving", "constraints": ["probability"]},
+        by_outcome=True,
     )

@@ -1,46 +1,36 @@
 """The page's charts in Vega-Lite, over the tables that the page holds once.
 
-Colors are CSS variables, so that light, dark and print are the style sheet's business. What a reader switches is
-a parameter (`shown`, `counted`, `scale`, `chosen`, `picked`), which the page sets. The type of a scale is the one thing
-that a parameter cannot change: the page changes it for the axes that a chart's `usermeta` names and draws it anew.
-
-Charts are plain dicts: to build the same ones as Altair's objects took two thirds of the time of a whole page.
+What a reader switches is a parameter (`shown`, `counted`, `scale`, `chosen`, `picked`), which the page sets. The type
+of a scale is the one thing that a parameter cannot change: the page changes it for the axes that a chart's `usermeta`
+names and draws it anew.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from ..arrays import Float
+from . import panels
 from .findings import Study
 from .tables import Table
 from .text import SIGNS, number
-
-Spec = dict[str, Any]
-
-SHORT = "format(datum.value, '~s')"  # 20k
-POWER = "datum.value == pow(10, round(log(datum.value) / LN10))"
-NAMED = f"(scale == 'linear' || {POWER})"  # of a logarithmic axis only the powers of ten
-
-CONFIG: Spec = {
-    "background": "transparent",
-    "font": "inherit",
-    "view": {"stroke": None},
-    "axis": {
-        "labelColor": "var(--quiet)", "titleColor": "var(--quiet)", "gridColor": "var(--rule)",
-        "domainColor": "var(--line)", "tickColor": "var(--line)", "labelFontSize": 11,
-        "titleFontSize": 12, "titleFontWeight": "normal", "labelPadding": 4, "titlePadding": 8,
-        "tickCount": 5, "labelFlush": True,
-    },
-    "axisX": {"grid": False},
-    "axisY": {"domain": False, "ticks": False, "labelOverlap": "greedy"},
-    "header": {"labelColor": "var(--quiet)", "labelFontSize": 11, "labelFontWeight": "normal"},
-    "aria": False,  # the figure speaks for its marks
-}  # fmt: skip
+from .vega import (
+    CONFIG,
+    NAMED,
+    SHORT,
+    Spec,
+    along,
+    calculate,
+    episodes,
+    keep,
+    layer,
+    measure,
+    ticks,
+    told,
+)
 
 
 def charts(study: Study, tables: dict[str, Table]) -> dict[str, Spec]:
@@ -59,6 +49,8 @@ def charts(study: Study, tables: dict[str, Table]) -> dict[str, Spec]:
         near = _around_the_optima(study, tables["regions"], i)
         made[f"region-{i}"] = _region(study, i, f"constraint{which} {limit}", None)
         made[f"closeup-{i}"] = _region(study, i, f"constraint{which} {limit}", near)
+    if "epochs" in tables:
+        made["epochs"] = panels.epochs([line.name for line in study.lines])
     if "frontier" in tables:
         made["frontier"] = _frontier(study)
     if "policies" in tables:
@@ -66,47 +58,7 @@ def charts(study: Study, tables: dict[str, Table]) -> dict[str, Spec]:
     return {name: {**chart, "config": CONFIG} for name, chart in made.items()}
 
 
-# Words of Vega-Lite
-
-
-def _layer(data: str, transform: Sequence[Spec], mark: Spec, **encoding: Any) -> Spec:
-    """One mark over some rows of a table."""
-    return {
-        "data": {"name": data}, "transform": list(transform), "mark": mark, "encoding": encoding,
-    }  # fmt: skip
-
-
-def _number(field: str, **more: Any) -> Spec:
-    return {"field": field, "type": "quantitative", **more}
-
-
-def _keep(test: str) -> Spec:
-    return {"filter": test}
-
-
-def _calculate(name: str, expression: str) -> Spec:
-    return {"calculate": expression, "as": name}
-
-
-def _at(channel: Spec, field: str) -> Spec:
-    """The same axis for another column."""
-    return {**channel, "field": field}
-
-
-def _told(**fields: str) -> list[Spec]:
-    """What is told of a mark under the pointer: name -> field."""
-    return [_number(field, title=name, format=",.4~g") for name, field in fields.items()]
-
-
-def _axis(named: str) -> Spec:
-    """An axis with the ticks that are `named` alone."""
-    only = {"condition": {"test": named, "value": 1}, "value": 0}
-    return {"labelExpr": f"{named} ? {SHORT} : ''", "gridOpacity": only, "tickOpacity": only}
-
-
-def _episode(log: bool = False) -> Spec:
-    scale = {"type": "log", "nice": False} if log else {"nice": False}
-    return _number("episode", title="episode", scale=scale, axis=_axis(POWER if log else NAMED))
+# What charts of a study share
 
 
 def _color(study: Study) -> Spec:
@@ -120,8 +72,8 @@ def _names(study: Study) -> Spec:
 
 
 NAME: Spec = {"field": "name", "type": "nominal", "title": "setting"}
-NAMING = _calculate("name", "names[datum.group]")
-SHOWN = _keep("indexof(shown, datum.group) >= 0")
+NAMING = calculate("name", "names[datum.group]")
+SHOWN = keep("indexof(shown, datum.group) >= 0")
 COUNTED: Spec = {"name": "counted", "value": "net"}
 
 
@@ -155,16 +107,16 @@ def _curve(
             "type": "point", "on": "pointerover", "nearest": True, "clear": "pointerout", "fields": ["episode"],
         },
     }  # fmt: skip
-    dot = _layer(
+    dot = layer(
         "curves", rows, {"type": "point", "filled": True, "size": 46}, x=x, y=y, color=color,
         opacity={"condition": {"param": "near", "empty": False, "value": 1}, "value": 0},
-        tooltip=[NAME, *_told(**{"episode": "episode", "mean": y["field"], "from": low, "to": high})],
+        tooltip=[NAME, *told(**{"episode": "episode", "mean": y["field"], "from": low, "to": high})],
     )  # fmt: skip
-    band = _layer(
-        "curves", [*rows, _keep(f"isValid(datum.{low})")], {"type": "area", "opacity": strength, "clip": True},
-        x=x, y=_at(y, low), y2={"field": high}, color=color,
+    band = layer(
+        "curves", [*rows, keep(f"isValid(datum.{low})")], {"type": "area", "opacity": strength, "clip": True},
+        x=x, y=along(y, low), y2={"field": high}, color=color,
     )  # fmt: skip
-    line = _layer(
+    line = layer(
         "curves", rows, {"type": "line", "strokeWidth": 1.8, "clip": True}, x=x, y=y, color=color
     )
     return [band, line, {**dot, "params": [near]}]
@@ -173,15 +125,15 @@ def _curve(
 def _sum(study: Study, metric: str) -> Spec:
     """A cumulative metric, as the paper counts it or by its losses, with a square root beside it."""
     rows = [
-        _calculate(f"y{end}", _counted(f"{metric}{end}", f"strong_{metric}{end}"))
+        calculate(f"y{end}", _counted(f"{metric}{end}", f"strong_{metric}{end}"))
         for end in ("", "_low", "_high")
     ]
     # Nothing below zero has a logarithm; a band ends where it would go there.
     rows += [
-        _keep("scale == 'linear' || datum.y > 0"),
-        _calculate("y_low", "scale == 'linear' || datum.y_low > 0 ? datum.y_low : null"),
+        keep("scale == 'linear' || datum.y > 0"),
+        calculate("y_low", "scale == 'linear' || datum.y_low > 0 ? datum.y_low : null"),
     ]
-    x, y = _episode(), _number("y", title=f"{metric}, summed", axis=_axis(NAMED))
+    x, y = episodes(), measure("y", title=f"{metric}, summed", axis=ticks(NAMED))
     layers = _curve(study, rows, x, y, "y_low", "y_high", 0.16)
     net, strong = (
         max(line.summary.final[name].mean for line in study.lines) / math.sqrt(study.episodes)
@@ -189,7 +141,7 @@ def _sum(study: Study, metric: str) -> Spec:
     )
     if net > 0.0 and strong > 0.0:
         rate = f"(counted == 'strong' ? {strong:.6g} : {net:.6g})"
-        root = [_keep("datum.group == 0"), _calculate("y", f"{rate} * sqrt(datum.episode)")]
+        root = [keep("datum.group == 0"), calculate("y", f"{rate} * sqrt(datum.episode)")]
         dotted = {
             "type": "line",
             "strokeDash": [3, 4],
@@ -206,9 +158,9 @@ def _sum(study: Study, metric: str) -> Spec:
             "color": "var(--quiet)",
         }
         layers = [
-            _layer("curves", root, dotted, x=x, y=y),
+            layer("curves", root, dotted, x=x, y=y),
             *layers,
-            _layer("curves", [*root, _last(study)], text, x=x, y=y),
+            layer("curves", [*root, _last(study)], text, x=x, y=y),
         ]  # fmt: skip
     return _over_episodes(study, layers, "xy", COUNTED)
 
@@ -218,12 +170,12 @@ def _counted(net: str, strong: str) -> str:
 
 
 def _last(study: Study) -> Spec:
-    return _keep(f"datum.episode == {study.episodes}")
+    return keep(f"datum.episode == {study.episodes}")
 
 
 def _level(study: Study, column: str, title: str, reference: str | None) -> Spec:
     """What a policy has an episode, with the optimum or the limit drawn."""
-    x, y = _episode(), _number(column, title=title, scale={"zero": False})
+    x, y = episodes(), measure(column, title=title, scale={"zero": False})
     layers = _curve(study, [], x, y, f"{column}_low", f"{column}_high", 0.16)
     if reference is not None:
         layers += _truth(study, reference, x, y)
@@ -233,18 +185,18 @@ def _level(study: Study, column: str, title: str, reference: str | None) -> Spec
 def _threshold(study: Study, i: int, title: str) -> Spec:
     """Both bounds of a threshold, and the truth between them; they close in over decades of episodes."""
     low, high = f"threshold_lower_{i}", f"threshold_upper_{i}"
-    x, y = _episode(log=True), _number(low, title=title, scale={"zero": False})
+    x, y = episodes(log=True), measure(low, title=title, scale={"zero": False})
     layers = _curve(study, [], x, y, low, high, 0.16 if len(study.lines) <= 3 else 0.04)
-    layers[-1]["encoding"]["tooltip"] = [NAME, *_told(episode="episode", lower=low, upper=high)]
-    upper = _layer(
-        "curves", [SHOWN], {"type": "line", "strokeWidth": 1.8}, x=x, y=_at(y, high), color=_color(study)
+    layers[-1]["encoding"]["tooltip"] = [NAME, *told(episode="episode", lower=low, upper=high)]
+    upper = layer(
+        "curves", [SHOWN], {"type": "line", "strokeWidth": 1.8}, x=x, y=along(y, high), color=_color(study)
     )  # fmt: skip
     return _over_episodes(study, [*layers, upper, *_truth(study, f"limit_{i}", x, y)], "")
 
 
 def _evidence(study: Study, i: int, title: str) -> Spec:
     """The exact violation, and the bounds that episodes alone put on it."""
-    x, y = _episode(), _number(f"violation_{i}", title=title, axis=_axis(NAMED))
+    x, y = episodes(), measure(f"violation_{i}", title=title, axis=ticks(NAMED))
     low, high = (f"evidence_violation_{end}_{i}" for end in ("lower", "upper"))
     return _over_episodes(study, _curve(study, [], x, y, low, high, 0.16), "x")
 
@@ -261,8 +213,8 @@ def _truth(study: Study, column: str, x: Spec, y: Spec) -> list[Spec]:
         "dx": -2, "dy": -4, "color": "var(--ink)",
     }  # fmt: skip
     return [
-        _layer("truth", [], dashed, x=x, y=_at(y, column)),
-        _layer("truth", [_last(study)], text, x=x, y=_at(y, column)),
+        layer("truth", [], dashed, x=x, y=along(y, column)),
+        layer("truth", [_last(study)], text, x=x, y=along(y, column)),
     ]
 
 
@@ -284,18 +236,18 @@ def _region(study: Study, i: int, title: str, frame: Float | None) -> Spec:
     scales: list[Spec] = [{"zero": False}] * 2
     if frame is not None:
         scales = [{"domain": frame[:, axis].tolist(), "nice": False} for axis in (0, 1)]
-    x = _number("constraint", title=title, scale=scales[0])
-    y = _number("reward", title="reward", scale=scales[1])
+    x = measure("constraint", title=title, scale=scales[0])
+    y = measure("reward", title="reward", scale=scales[1])
 
     def rows(name: str) -> list[Spec]:
         which = f"datum.limit == {i} && datum.set == '{name}'"
-        return [_keep(f"{which} && (datum.group == -1 || datum.group == chosen)")]
+        return [keep(f"{which} && (datum.group == -1 || datum.group == chosen)")]
 
     layers = [
-        _layer(
+        layer(
             "regions", rows(name),
             {"type": "line", "fill": fill, "stroke": stroke, "strokeDash": dash, "strokeWidth": 1.6, "clip": True},
-            x=x, y=y, order=_number("corner"),
+            x=x, y=y, order=measure("corner"),
         )
         for name, fill, stroke, dash in (
             ("all", "var(--cell)", "var(--line)", [1, 0]),
@@ -306,14 +258,14 @@ def _region(study: Study, i: int, title: str, frame: Float | None) -> Spec:
     ]  # fmt: skip
     layers += _way(study, i, x, y)
     layers += [
-        _layer(
+        layer(
             "regions", rows(f"optimum, {name}"),
             {"type": "point", "filled": True, "size": 110, "shape": shape, "color": color, "opacity": 1,
              "stroke": "var(--paper)", "strokeWidth": 1},
             x=x, y=y,
             tooltip=[
                 {"field": "set", "type": "nominal", "title": "which"},
-                *_told(reward="reward", constraint="constraint"),
+                *told(reward="reward", constraint="constraint"),
             ],
         )
         for name, color, shape in (
@@ -328,9 +280,9 @@ def _region(study: Study, i: int, title: str, frame: Float | None) -> Spec:
 
 def _way(study: Study, i: int, x: Spec, y: Spec) -> list[Spec]:
     """The learner's path, from a ring to a dot."""
-    path = _keep("datum.group == chosen")
-    at = {"x": _at(x, f"constraint_{i}"), "y": _at(y, "value")}
-    tell = _told(episode="episode", reward="value", constraint=f"constraint_{i}")
+    path = keep("datum.group == chosen")
+    at = {"x": along(x, f"constraint_{i}"), "y": along(y, "value")}
+    tell = told(episode="episode", reward="value", constraint=f"constraint_{i}")
     ink = {"color": "var(--ink)", "clip": True}
     dot = {"type": "point", "filled": True, "opacity": 1, **ink}
     ring = {
@@ -338,25 +290,25 @@ def _way(study: Study, i: int, x: Spec, y: Spec) -> list[Spec]:
         "opacity": 1, "clip": True,
     }  # fmt: skip
     return [
-        _layer("curves", [path], {"type": "line", "strokeWidth": 1.2, "opacity": 0.75, **ink},
-               order=_number("episode"), **at),
-        _layer("curves", [path], {**dot, "size": 14, "opacity": 0.55}, tooltip=tell, **at),
-        _layer("curves", [path, _keep("datum.episode == 1")], ring, tooltip=tell, **at),
-        _layer("curves", [path, _last(study)], {**dot, "size": 110}, tooltip=tell, **at),
+        layer("curves", [path], {"type": "line", "strokeWidth": 1.2, "opacity": 0.75, **ink},
+               order=measure("episode"), **at),
+        layer("curves", [path], {**dot, "size": 14, "opacity": 0.55}, tooltip=tell, **at),
+        layer("curves", [path, keep("datum.episode == 1")], ring, tooltip=tell, **at),
+        layer("curves", [path, _last(study)], {**dot, "size": 110}, tooltip=tell, **at),
     ]  # fmt: skip
 
 
 def _frontier(study: Study) -> Spec:
     """Regret against violation, a dot per stance; the slider picks one."""
     rows = [NAMING] + [
-        _calculate(f"{axis}{end}", _counted(f"{metric}{end}", f"strong_{metric}{end}"))
+        calculate(f"{axis}{end}", _counted(f"{metric}{end}", f"strong_{metric}{end}"))
         for axis, metric in (("x", "violation"), ("y", "regret"))
         for end in ("", "_low", "_high")
     ]
     scale = {"zero": False, "nice": False, "padding": 36}  # room for names
     axis = {"labelExpr": SHORT}
-    x = _number("x", title="violation, summed", axis=axis, scale=scale)
-    y = _number("y", title="regret, summed", axis=axis, scale=scale)
+    x = measure("x", title="violation, summed", axis=axis, scale=scale)
+    y = measure("y", title="regret, summed", axis=axis, scale=scale)
     color, rule = _color(study), {"type": "rule", "strokeWidth": 1.2, "opacity": 0.7}
     dot = {
         "type": "point",
@@ -365,19 +317,19 @@ def _frontier(study: Study) -> Spec:
         "stroke": "var(--paper)",
         "strokeWidth": 1,
     }
-    named = f"datum.group == picked || {len(study.lines)} <= 5"
+    named = "datum.group == picked"  # the others are told by their color: names of neighbors would overlap
     layers = [
-        _layer("frontier", [*rows, _keep("isValid(datum.xi)")],
+        layer("frontier", [*rows, keep("isValid(datum.xi)")],
                {"type": "line", "color": "var(--line)", "strokeWidth": 1.2},
-               x=x, y=y, order=_number("xi"), detail={"field": "family", "type": "nominal"}),
-        _layer("frontier", [*rows, _keep("isValid(datum.x_low)")], rule,
-               x=_at(x, "x_low"), x2={"field": "x_high"}, y=y, color=color),
-        _layer("frontier", [*rows, _keep("isValid(datum.y_low)")], rule,
-               x=x, y=_at(y, "y_low"), y2={"field": "y_high"}, color=color),
-        _layer("frontier", rows, dot, x=x, y=y, color=color,
+               x=x, y=y, order=measure("xi"), detail={"field": "family", "type": "nominal"}),
+        layer("frontier", [*rows, keep("isValid(datum.x_low)")], rule,
+               x=along(x, "x_low"), x2={"field": "x_high"}, y=y, color=color),
+        layer("frontier", [*rows, keep("isValid(datum.y_low)")], rule,
+               x=x, y=along(y, "y_low"), y2={"field": "y_high"}, color=color),
+        layer("frontier", rows, dot, x=x, y=y, color=color,
                size={"condition": {"test": "datum.group == picked", "value": 260}, "value": 90},
-               tooltip=[NAME, *_told(regret="y", violation="x")]),
-        _layer("frontier", rows, {"type": "text", "dy": -16, "color": "var(--quiet)"}, x=x, y=y, text=NAME,
+               tooltip=[NAME, *told(regret="y", violation="x")]),
+        layer("frontier", rows, {"type": "text", "dy": -16, "color": "var(--quiet)"}, x=x, y=y, text=NAME,
                opacity={"condition": {"test": named, "value": 1}, "value": 0}),
     ]  # fmt: skip
     params = [_names(study), {"name": "picked", "value": 0}, COUNTED]
@@ -397,9 +349,9 @@ def _policy(table: Table) -> Spec:
         "encoding": {
             "x": {"field": "step", "type": "ordinal", "title": "step", "axis": axis},
             "y": {"field": "state", "type": "ordinal", "title": "state", "axis": axis},
-            "fillOpacity": _number("probability", scale={"domain": [0, 1], "range": [0, 1]}, legend=None),
+            "fillOpacity": measure("probability", scale={"domain": [0, 1], "range": [0, 1]}, legend=None),
             "tooltip": [{"field": name, "type": "ordinal"} for name in ("step", "state", "action")]
-            + [_number("probability", format=".3f")],
+            + [measure("probability", format=".3f")],
         },
         "width": {"step": wide},
         "height": {"step": high},
@@ -408,9 +360,10 @@ def _policy(table: Table) -> Spec:
     return {
         "data": {"name": "policies"},
         "params": [{"name": "chosen", "value": table["group"][0]}],
-        "transform": [_keep("datum.group == chosen")],
+        "transform": [keep("datum.group == chosen")],
         "facet": {"field": "action", "type": "ordinal", "header": header},
         "spacing": 18,
-        "usermeta": {"panel": steps * wide + 60},
+        "resolve": {"axis": {"x": "independent", "y": "independent"}},  # rows may end anywhere
+        "usermeta": {"panel": steps * wide + 60, "panels": len(set(table["action"]))},
         "spec": cell,
     }

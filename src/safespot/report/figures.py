@@ -22,6 +22,7 @@ from .text import SIGNS
 
 KINDS = ("pdf", "png", "svg")
 COLUMN = 3.4  # inches: one column of a paper
+ABOVE = 9  # entries of a legend that stands above its axes, at most
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#8A6D00", "#56B4E9", "#555555")
 CAREFUL, BOLD, SAFE, GRAY, INK = "#0072B2", "#D55E00", "#BFE3D2", "#E9ECEF", "#1B1F24"
 STYLE: dict[str, Any] = {
@@ -82,7 +83,7 @@ def _figures(study: Study) -> Iterator[tuple[str, Callable[[Study, Any], None]]]
         suffix = "" if study.m == 1 else f"-{i + 1}"
         yield f"thresholds{suffix}", partial(_thresholds, i=i)
         yield f"region{suffix}", partial(_region, i=i)
-    if study.stances > 1:
+    if len(study.stances) > 1:
         yield "frontier", _frontier
 
 
@@ -94,7 +95,7 @@ def _sums(study: Study, axes: Any, metric: str) -> None:
     axes.set(xlabel="episode", ylabel=metric)
     axes.axhline(0.0, color=INK, linewidth=0.4)
     _short(axes.xaxis, axes.yaxis)
-    _legend(study, axes)
+    _legend(axes)
 
 
 def _thresholds(study: Study, axes: Any, i: int) -> None:
@@ -108,7 +109,7 @@ def _thresholds(study: Study, axes: Any, i: int) -> None:
     limits = [study.limits(int(t))[i] for t in episodes]
     axes.plot(episodes, limits, color=INK, linestyle=(0, (4, 3)), linewidth=0.8, label="true")
     axes.set(xscale="log", xlabel="episode", ylabel=f"bounds of threshold{_of(study, i)}")
-    _legend(study, axes)
+    _legend(axes)
 
 
 def _region(study: Study, axes: Any, i: int) -> None:
@@ -162,11 +163,12 @@ def _frontier(study: Study, axes: Any) -> None:
             color=color,
             markersize=4,
             elinewidth=0.7,
+            label=line.name,
         )
-        axes.annotate(line.name, (x.mean, y.mean), (4, 4), textcoords="offset points", fontsize=7)
     axes.margins(0.15)
     axes.set(xlabel="violation", ylabel="regret")
     _short(axes.xaxis, axes.yaxis)
+    _legend(axes)
 
 
 def _reach(found: Any) -> Float | None:
@@ -186,12 +188,11 @@ def _colored(study: Study) -> Iterator[tuple[Line, str]]:
         yield line, COLORS[k] if n <= len(COLORS) else colors.to_hex(ramp(k / (n - 1)))
 
 
-def _legend(study: Study, axes: Any) -> None:
-    """Beside the axes where it is long."""
-    if len(study.lines) <= 5:
-        axes.legend()
-    else:
-        axes.figure.legend(loc="outside right upper")
+def _legend(axes: Any) -> None:
+    """Outside the axes, where no curve can be: above them, or beside them where it is long."""
+    many = len(axes.get_legend_handles_labels()[1]) > ABOVE
+    place = {"loc": "outside right upper"} if many else {"loc": "outside upper left", "ncols": 3}
+    axes.figure.legend(**place, handlelength=1.4, columnspacing=1.0)
 
 
 def _short(*axes: Any) -> None:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import Float, Int
+from ..data.logs import Log
 from ..experiments import Store
 from ..experiments.settings import Setting, read_setting
 from ..experiments.spec import setting_of
@@ -27,6 +28,7 @@ PART = 0.25  # of the episodes: the first are "early", the last "late"
 KEPT = 1e-3  # of its range: a limit that is broken by less counts as kept
 RESAMPLES = 400
 STANCES = {"pessimistic": 0.0, "optimistic": 1.0}
+STANCED = ("spot", "spot-epochs")  # learners whose stance chooses between caution and reward
 
 
 class Band(NamedTuple):
@@ -92,6 +94,11 @@ class Study:
         return self.setting.problem
 
     @property
+    def log(self) -> Log | None:
+        """The log whose empirical model is the "truth"; None: it is none."""
+        return self.setting.log
+
+    @property
     def m(self) -> int:
         """How many limits there are."""
         return self.problem.cmdp.m
@@ -102,9 +109,13 @@ class Study:
         return self.problem.cmdp.units.senses
 
     @property
-    def stances(self) -> int:
-        """How many there are to choose from."""
-        return len({line.xi for line in self.lines} - {None})
+    def stances(self) -> list[int]:
+        """The lines between which a stance chooses: those of the learner that has the most of them."""
+        families: dict[str, list[int]] = defaultdict(list)
+        for k, line in enumerate(self.lines):
+            if line.xi is not None:
+                families[line.family].append(k)
+        return max(families.values(), key=len, default=[])
 
     def limits(self, episode: int) -> Float:
         """The limits ``[m]`` of an episode."""
@@ -209,7 +220,7 @@ def _study(
         _line(label, summary, about, rows)
         for label, summary, about in zip(names, members, abouts, strict=True)
     ]
-    lines.sort(key=lambda line: (line.xi is None, line.family, line.xi or 0.0, line.name))
+    lines.sort(key=_place)
     first = abouts[0][0]
     setting = read_setting(setting_of(first))
     return Study(name, setting, first["episodes"], tuple(lines))
@@ -232,27 +243,42 @@ def _line(
     )
 
 
+def _place(line: Line) -> tuple[Any, ...]:
+    """Learners in epochs first, those that learn nothing last; of one learner from the careful to the bold."""
+    learner = line.group.about["learner"]
+    rank = {"spot-epochs": 0, "fixed": 2, "uniform": 2}.get(learner, 1)
+    return rank, line.xi is None, line.family, line.xi or 0.0, line.name
+
+
 def _xi(about: dict[str, Any]) -> float | None:
-    """Between caution (0) and reward (1). `Spot` is pessimistic unless told otherwise."""
-    if about["learner"] != "spot" or about["learner_options"].get("thresholds") is not None:
+    """Between caution (0) and reward (1). Learners are pessimistic unless told otherwise."""
+    if about["learner"] not in STANCED or about["learner_options"].get("thresholds") is not None:
         return None
     stance = about["learner_options"].get("stance", "pessimistic")
     return STANCES[stance] if isinstance(stance, str) else float(stance)
 
 
 def _names(abouts: Sequence[dict[str, Any]]) -> list[str]:
-    """For each group of a study, all in which it differs from some other, as people say it."""
+    """For each group of a study, what tells it from the others of its learner, as people say it.
+
+    A learner's name stands before that where several learners have several groups, and alone where nothing else does.
+    """
     flats = [
         {"learner": a["learner"], "record": a["record"], "track": a["track"]}
         | ({"anytime": True} if a["anytime"] else {})
         | a["learner_options"]
         for a in abouts
     ]  # fmt: skip
-    differing = _differing(flats)
-    return [
-        ", ".join(_said(k, flat[k]) for k in differing if k in flat) or flat["learner"]
-        for flat in flats
-    ]
+    groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for flat in flats:
+        groups[flat["learner"]].append(flat)
+    named = sum(len(members) > 1 for members in groups.values()) > 1
+    names = []
+    for flat in flats:
+        differing = _differing(groups[flat["learner"]])
+        said = [_said(k, flat[k]) for k in differing if k in flat]
+        names.append(", ".join(said if said and not named else [flat["learner"], *said]))
+    return names
 
 
 def _titles(settings: Sequence[dict[str, Any]]) -> list[str]:
@@ -280,6 +306,8 @@ def _said(option: str, value: Any) -> str:
         return value if isinstance(value, str) else f"ξ = {value:g}"
     if option == "learner":
         return str(value)
+    if (option, value) == ("thresholds", "known"):
+        return "limits known"
     if option == "episodes":
         return f"{value:,} episodes"
     if option == "guard":  # whose baseline may be a whole policy

@@ -41,8 +41,11 @@ async function draw(figure) {
       for (const axis of spec.usermeta?.logarithmic ?? [])
         encoding[axis].scale = { ...encoding[axis].scale, type: "log", nice: false };
   }
-  // Panels side by side, as many as fit.
-  if (spec.usermeta?.panel) spec.columns = Math.max(1, Math.floor(figure.clientWidth / spec.usermeta.panel));
+  // Panels side by side, as many as fit, in rows that are equally long.
+  if (spec.usermeta?.panel) {
+    const { panel, panels } = spec.usermeta, fit = Math.max(1, Math.floor(figure.clientWidth / panel));
+    spec.columns = Math.ceil(panels / Math.ceil(panels / fit));
+  }
   for (const param of spec.params ?? []) {
     if (param.name === "chosen") param.value = chosenOf(figure);
     else if (param.name in now) param.value = now[param.name];

@@ -6,8 +6,6 @@ into CSV; `page.css` knows light, dark, phone and paper.
 
 from __future__ import annotations
 
-import functools
-import gzip
 import json
 from collections.abc import Sequence
 from html import escape
@@ -21,6 +19,7 @@ from . import tables
 from .charts import charts
 from .findings import POINTS, Study, read
 from .sections import main
+from .vega import bundle
 
 LARGEST = 2_000_000  # bytes of a page
 PALETTE = 7  # lines up to which each has a color of its own
@@ -32,18 +31,23 @@ Shown = tuple[Study, dict[str, tables.Table]]
 
 
 def write(store: Store, path: Path) -> Path:
-    """Write the page, as fine as fits into a file of `LARGEST` bytes."""
+    """Write the page."""
+    files.replace(path, whole(store).encode())
+    return path
+
+
+def whole(store: Store) -> str:
+    """The page of a store, as fine as fits into a file of `LARGEST` bytes."""
     for points in (POINTS, POINTS // 2, POINTS // 4):
         shown = [(study, tables.every(study, store)) for study in read(store, points)]
-        data = render(shown).encode()
-        if len(data) > LARGEST:
+        page = render(shown)
+        if len(page.encode()) > LARGEST:
             for _, each in shown:
                 del each["runs"]  # the store has them
-            data = render(shown).encode()
-        if len(data) <= LARGEST:
+            page = render(shown)
+        if len(page.encode()) <= LARGEST:
             break
-    files.replace(path, data)
-    return path
+    return page
 
 
 def render(shown: Sequence[Shown]) -> str:
@@ -76,7 +80,7 @@ def render(shown: Sequence[Shown]) -> str:
 {body}
 <footer>{FOOTER}</footer>
 <script type="application/json" id="data">{_json(data)}</script>
-<script>{_vega()}</script>
+<script>{bundle()}</script>
 <script>{_part("page.js")}</script>
 </body>
 </html>
@@ -100,13 +104,6 @@ def style() -> str:
 
 def _part(name: str) -> str:
     return resources(__package__).joinpath(name).read_text(encoding="utf-8")
-
-
-@functools.cache
-def _vega() -> str:
-    """Vega, Vega-Lite and Vega-Embed in one piece (`make vega` renews it); it may stand in a script element."""
-    packed = resources(__package__).joinpath("vega.js.gz").read_bytes()
-    return gzip.decompress(packed).decode().replace("</script", "<\\/script")
 
 
 def _json(data: Any) -> str:

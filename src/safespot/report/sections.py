@@ -18,6 +18,14 @@ from .text import number
 SAYS = {
     "regret": """What learning cost: reward below the best policy within the limits, and shortfall of the limits,
         summed over all episodes so far. A learner that gets better flattens; √T is the growth that theory promises.""",
+    "meter": """Lines are the exact violation, which only a simulation knows; bands are the bounds that every learner
+        can tell from its own episodes, without a model (95 % confidence, at all times at once). A band that lies above
+        zero is a proven violation, one below zero proven room.""",
+    "epochs": """What a learner in phases played when: <span class="key first">the first policy</span>,
+        <span class="key explore">exploring plans</span>, <span class="key try">the trial of one frozen plan</span>,
+        <span class="key retreat">a certified policy, after a trial that failed</span>. ✓ proves that the plan keeps
+        every limit: a certificate; ✗ that it breaks one. Each phase is as long as all before it, so episodes are
+        logarithmic.""",
     "level": """The exact values of the policy that was played. Dashed: the best reward within the limits, and the
         limits.""",
     "threshold": """The learner only sees noisy hints of each limit. Its lower and upper bound close in on the truth
@@ -35,7 +43,7 @@ SAYS = {
 }
 DOWNLOADS = {
     "curves": "Means over seeds, with intervals", "runs": "Every run", "truth": "Optimum and limits",
-    "regions": "What can be achieved", "frontier": "Stances", "policies": "Policies",
+    "epochs": "Phases and trials", "regions": "What can be achieved", "frontier": "Stances", "policies": "Policies",
 }  # fmt: skip
 
 
@@ -45,6 +53,8 @@ def main(study: Study, tables: dict[str, Table], k: int) -> str:
         _first(study),
         _controls(study),
         _sums(study),
+        _meter(study) if study.metered else "",
+        _epochs(study) if "epochs" in tables else "",
         _levels(study),
         _limits(study),
         guard.section(study),
@@ -70,11 +80,16 @@ def _first(study: Study) -> str:
         + "</tr>"
         for k, (name, *cells) in enumerate(text.rows(study))
     )
-    said = " ".join(escape(sentence) for sentence in text.verdict(study))
+    deploy, said, why = (
+        " ".join(escape(sentence) for sentence in words)
+        for words in (text.to_deploy(study), text.verdict(study), text.surprise(study))
+    )
+    first, then = (deploy, said) if deploy else (said, "")
     return f"""<header>
 <h1>{escape(study.name)}</h1>
 <p class="lead">{escape(text.what(study))}</p>
-<p class="verdict">{said}</p>
+<p class="verdict">{first}</p>
+{"".join(f"<p>{words}</p>" for words in (then, why) if words)}
 <p class="note">Averages over the last quarter of the episodes, unless said otherwise; small: 95 % intervals over
 seeds.</p>
 <div class="wide" tabindex="0" role="region" aria-label="Results of each setting"><table class="results">
@@ -123,14 +138,33 @@ def _sums(study: Study) -> str:
         _figure(metric, f"Summed {metric} against episodes. {_ends(study, metric)}")
         for metric in ("regret", "violation")
     ]
-    if study.metered:
-        says = "from the episodes alone (bands), and the exact one (lines)."
-        figures += [
-            _figure(f"evidence-{i}", f"Bounds of {_called('violation', study, i)}, {says}")
-            for i in range(study.m)
-        ]
     more = _details("How fast they grow over the last decade", text.growth(study))
-    return _section("Regret and violation", SAYS["regret"], figures, more, "curves")
+    says = SAYS["regret"] + _equal(study, ["regret", "violation"])
+    return _section("Regret and violation", says, figures, more, "curves")
+
+
+def _meter(study: Study) -> str:
+    says = "from the episodes alone (bands), and the exact one (lines)."
+    figures = [
+        _figure(f"evidence-{i}", f"Bounds of {_called('violation', study, i)}, {says}")
+        for i in range(study.m)
+    ]
+    proven = "".join(f"<li>{escape(sentence)}</li>" for sentence in text.evidence(study))
+    more = f"<details><summary>An episode, at the end</summary><ul>{proven}</ul></details>"
+    says = SAYS["meter"] + _equal(study, [f"violation_{i}" for i in range(study.m)])
+    return _section("What the episodes alone prove", says, figures, more, "curves")
+
+
+def _epochs(study: Study) -> str:
+    ends = [
+        f"{line.name} after episode {text.certified_after(line)}"
+        for line in study.lines
+        if any(about.get("certified") for about in line.abouts)
+    ]
+    certified = f"Certified first: {', '.join(ends)}." if ends else "Nothing was certified."
+    figure = _figure("epochs", f"What was played when, and what trials proved. {certified}")
+    says = f"{SAYS['epochs']} Of seed {study.lines[0].group.seeds[0]}. {escape(certified)}"
+    return _section("Exploring, trials and certificates", says, [figure], "", "epochs")
 
 
 def _levels(study: Study) -> str:
@@ -141,7 +175,8 @@ def _levels(study: Study) -> str:
         figures.append(_figure(f"limit-{i}", f"{says} {_late(study, f'constraint_{i}')}"))
     columns = ["value", *(f"constraint_{i}" for i in range(study.m))]
     more = _details("Numbers", _sampled(study, columns))
-    return _section("Reward and limits, episode by episode", SAYS["level"], figures, more, "curves")
+    says = SAYS["level"] + _equal(study, columns)
+    return _section("Reward and limits, episode by episode", says, figures, more, "curves")
 
 
 def _limits(study: Study) -> str:
@@ -156,7 +191,8 @@ def _limits(study: Study) -> str:
         columns += [f"threshold_lower_{i}", f"threshold_upper_{i}", f"multiplier_{i}"]
     title = "What is known of the limits, and what they cost"
     more = _details("Numbers", _sampled(study, columns))
-    return _section(title, SAYS["threshold"], figures, more, "curves")
+    says = SAYS["threshold"] + _equal(study, [c for c in columns if "threshold" in c])
+    return _section(title, says, figures, more, "curves")
 
 
 def _region(study: Study, table: Table) -> str:
@@ -184,8 +220,7 @@ def _frontier(study: Study) -> str:
 
 def _slider(study: Study) -> str:
     """From the most careful stance to the boldest."""
-    stances = [k for k, line in enumerate(study.lines) if line.xi is not None]
-    said = []
+    stances, said = study.stances, []
     for k in stances:
         ends = (
             f"{m} {number(study.lines[k].summary.final[m].mean)}" for m in ("regret", "violation")
@@ -271,6 +306,12 @@ def _chooser(study: Study, what: str, lines: Iterable[int]) -> str:
     options = "".join(f'<option value="{k}">{escape(study.lines[k].name)}</option>' for k in lines)
     select = f'<select name="chosen" data-of="{what}">{options}</select>'
     return f'<label class="choose">Setting {select}</label>'
+
+
+def _equal(study: Study, columns: Sequence[str]) -> str:
+    """Which curves lie on each other, so that nobody looks for them."""
+    said = " ".join(escape(sentence) for sentence in text.equal(study, columns))
+    return f" <strong>{said}</strong>" if said else ""
 
 
 def _called(name: str, study: Study, i: int) -> str:

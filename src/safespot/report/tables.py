@@ -30,7 +30,8 @@ def every(study: Study, store: Store) -> dict[str, Table]:
         "policies": policies(study, store),
         "runs": runs(study),
     }
-    if study.stances > 1:
+    tables["epochs"] = epochs(study)
+    if len(study.stances) > 1:
         tables["frontier"] = frontier(study)
     return {name: table for name, table in tables.items() if next(iter(table.values()))}
 
@@ -78,6 +79,18 @@ def truth(study: Study) -> Table:
     limits = np.array([study.limits(int(t)) for t in episodes])
     for i in range(study.m):
         table[f"limit_{i}"] = rounded(limits[:, i])
+    return table
+
+
+def epochs(study: Study) -> Table:
+    """What the first seed of each line in phases played when, part after part, and what its trials proved."""
+    names = ("phase", "kind", "first", "last", "verdict", "decided")
+    table: Table = {name: [] for name in ("group", *names)}
+    for index, line in enumerate(study.lines):
+        for part in line.abouts[0].get("epochs") or ():
+            table["group"].append(index)
+            for name in names:
+                table[name].append(part[name])
     return table
 
 

@@ -5,32 +5,56 @@ from __future__ import annotations
 import math
 import os
 import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from ..experiments.summary import Estimate
-from . import text
+from . import logs, text
 from .findings import Line, Study
+
+PIPE = 200  # columns
 
 
 def print_study(study: Study) -> None:
-    """What was run, the small table of it, and what it says."""
-    print(text.what(study))
+    """What was run, the small table of it, and what it says; on a screen of 25 lines and 80 columns."""
+    say([text.what(study)])
     print()
-    heads = [f"{cell.text}\n{cell.note}" for cell in text.head(study)]
-    print_table(heads, [[_cell(cell) for cell in row] for row in text.rows(study)])
+    heads = [f"{cell.text}\n{cell.note}" for cell in text.short_head(study)]
+    print_table(heads, [[_cell(cell) for cell in row] for row in text.short_rows(study)])
     print()
-    for sentence in text.verdict(study):
-        print(sentence)
-    if metered := text.evidence(study):
-        print("\nViolation an episode, over all of them, as the episodes alone prove it:")
-        print("\n".join(f"  {sentence}" for sentence in metered))
-    if certified := text.certificates(study):
-        print("\nMay the last policy be deployed? What the learners' own data prove:")
-        print("\n".join(f"  {sentence}" for sentence in certified))
-    print()
+    say(text.to_deploy(study))
+    say(text.verdict(study))
+    say(text.surprise(study))
+    if not text.proving(study) and (certified := text.certificates(study)):
+        print("May the last policy be deployed? What the learners' own data prove:")
+        for sentence in certified:
+            say([f"  {sentence}"])
+
+
+def say(sentences: Sequence[str]) -> None:
+    """A paragraph, as wide as the terminal."""
+    if sentences:
+        print(textwrap.fill(" ".join(sentences), width()))
+
+
+def width() -> int:
+    """Of the terminal; nobody watches a pipe: there a line may be long, unless somebody says how wide it is."""
+    said = os.environ.get("COLUMNS", "")
+    if said.isdigit() and int(said) > 0:
+        return int(said)
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPE
+
+
+def as_table(study: Study) -> dict[str, Any]:
+    """The small table as texts."""
+    return {
+        "heads": [f"{cell.text} {cell.note}".strip() for cell in text.head(study)],
+        "rows": [[_cell(cell) for cell in row] for row in text.rows(study)],
+    }
 
 
 def _cell(cell: text.Cell) -> str:
@@ -41,6 +65,7 @@ def as_dict(study: Study) -> dict[str, Any]:
     """The numbers of the small table."""
     return {
         "problem": study.name,
+        **_of_log(study),
         "episodes": study.episodes,
         "optimum": _number(study.optimum(study.episodes)),
         "limits": [
@@ -54,7 +79,9 @@ def as_dict(study: Study) -> dict[str, Any]:
                 "reward": _estimate(line.late("value")),
                 "constraints": [_estimate(line.late(f"constraint_{i}")) for i in range(study.m)],
                 "kept": study.kept(line),
-                "certificates": [about.get("certificate") for about in line.abouts],
+                "certificates": _of_world(study, line, "certificate"),
+                "certified": _of_world(study, line, "certified"),
+                "proposal": [about.get("proposal") for about in line.abouts],
                 "violation_early": _estimate(line.rate("strong_violation", late=False)),
                 "violation_late": _estimate(line.rate("strong_violation", late=True)),
                 "threshold_lower": [_end(line, f"threshold_lower_{i}") for i in range(study.m)],
@@ -66,6 +93,22 @@ def as_dict(study: Study) -> dict[str, Any]:
             }
             for line in study.lines
         ],
+    }
+
+
+def _of_world(study: Study, line: Line, name: str) -> list[Any]:
+    """What the runs of a line have proven; nothing where they were simulated in the model of a log."""
+    return [about.get(name) if study.log is None else None for about in line.abouts]
+
+
+def _of_log(study: Study) -> dict[str, Any]:
+    """That everything is about the model of a log, and what the log itself proves of the limits."""
+    if study.log is None:
+        return {}
+    return {
+        "of": logs.of_model(study),
+        "proven_limits": list(logs.limits(study)),
+        "notes": logs.proven(study),
     }
 
 
@@ -93,7 +136,4 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         table.add_column(head, justify="right" if numbers else "left", overflow="fold")
     for row in rows:
         table.add_row(*(str(cell) for cell in row))
-    # Nobody watches a pipe: there a line may be as long as it is, unless somebody says how wide it is.
-    said = os.environ.get("COLUMNS", "").isdigit()
-    width = None if said or sys.stdout.isatty() else 200
-    Console(width=width, highlight=False, markup=False).print(table)
+    Console(width=width(), highlight=False, markup=False).print(table)

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+import numpy as np
+
 from ..evidence.certificate import Certificate
 from ..experiments.progress import duration
 from ..experiments.summary import Estimate
 from .findings import Line, Study
+from .logs import in_model, of_model
 
 SIGNS = {">=": "≥", "<=": "≤"}
 
@@ -69,9 +72,9 @@ def what(study: Study) -> str:
     groups = "" if len(study.lines) == 1 else f" for each of {len(study.lines)} settings"
     sizes = {"state": cmdp.S, "action": cmdp.A, "step": cmdp.H, "limit": cmdp.m}
     size = ", ".join(_count(n, word) for word, n in sizes.items())
-    problem = study.lines[0].group.about["problem"]
+    problem = of_model(study) or f"“{study.lines[0].group.about['problem']}”"
     return (
-        f"{_learner(learners)} learned “{problem}” ({size}) over {study.episodes:,} episodes, with "
+        f"{_learner(learners)} learned {problem} ({size}) over {study.episodes:,} episodes, with "
         f"{many} {'seed' if many == '1' else 'seeds'}{groups}."
     )
 
@@ -89,7 +92,7 @@ def verdict(study: Study) -> list[str]:
         one = "It" if len(kept) == 1 else f"The best of them, {top.name},"
         said += [
             f"{_who(study, kept)} kept {every} on average over the last quarter of the episodes.",
-            f"{one} earned {_earned(rewards[top], best)}.",
+            f"{one} earned {earned(rewards[top], best)}.",
         ]
     if broke:
         worst = max(broke, key=lambda line: max(_shortfalls(study, line)))
@@ -110,10 +113,10 @@ def verdict(study: Study) -> list[str]:
         extra = rewards[top] - max((rewards[line] for line in kept), default=-math.inf)
         if not kept:
             one = "It" if len(broke) == 1 else f"The best in reward, {top.name},"
-            said.append(f"{one} earned {_earned(rewards[top], best)}.")
+            said.append(f"{one} earned {earned(rewards[top], best)}.")
         elif extra > 0.0:
             said.append(f"That brought up to {number(extra, 2)} more reward an episode.")
-    return said
+    return in_model(study, said)
 
 
 def head(study: Study) -> list[Cell]:
@@ -128,12 +131,14 @@ def head(study: Study) -> list[Cell]:
         )
         for i in range(study.m)
     ]
+    when = "at the end" if study.log is None else "of the model"
     known = [
-        Cell("Known of the limit" if study.m == 1 else f"Known of limit {i + 1}", "at the end")
+        Cell("Known of the limit" if study.m == 1 else f"Known of limit {i + 1}", when)
         for i in range(study.m)
     ]
     violation = [Cell("Violation", "an episode, early"), Cell("Violation", "an episode, late")]
-    return [Cell("", ""), reward, *each, *violation, *known]
+    certified = [Cell("Certified", "after episode")] if proving(study) else []
+    return [Cell("", ""), reward, *each, *violation, *known, *certified]
 
 
 def rows(study: Study) -> list[list[Cell]]:
@@ -148,13 +153,148 @@ def rows(study: Study) -> list[list[Cell]]:
         [
             Cell(line.name),
             Cell(*reward[k]),
-            *(Cell(*limits[i][k], kept) for i, kept in enumerate(study.kept(line))),
+            *(
+                Cell(*limits[i][k], kept if study.log is None else None)
+                for i, kept in enumerate(study.kept(line))
+            ),
             Cell(*early[k]),
             Cell(*late[k]),
             *(_known(line, i) for i in m),
+            *([Cell(certified_after(line))] if proving(study) else []),
         ]
         for k, line in enumerate(lines)
     ]
+
+
+def short_head(study: Study) -> list[Cell]:
+    """The columns of the table that a terminal has room for."""
+    _, reward, *rest = head(study)
+    best = study.optimum(study.episodes)
+    reward = Cell("Reward", "" if math.isnan(best) else f"best {number(best)}")
+    metered = study.metered and study.log is None
+    violation = [Cell("Violation an episode", "(proven bounds)")] if metered else []
+    certified = [Cell("Certified", "after episode")] if proving(study) else []
+    return [Cell(""), reward, *rest[: study.m], *violation, *certified]
+
+
+def short_rows(study: Study) -> list[list[Cell]]:
+    """A row per line: reward with its share of the best, limits, violation so far with its bounds, certificate."""
+    best, made = study.optimum(study.episodes), []
+    metered = study.metered and study.log is None
+    for (name, reward, *rest), line in zip(rows(study), study.lines, strict=True):
+        value = line.late("value").mean
+        share = f" {100.0 * value / best:.0f} %" if best > 0.0 else ""
+        made.append(
+            [
+                name,
+                Cell(reward.text + share),
+                *rest[: study.m],
+                *([Cell(_violation_so_far(study, line))] if metered else []),
+                *([Cell(certified_after(line))] if proving(study) else []),
+            ]
+        )
+    return made
+
+
+def _violation_so_far(study: Study, line: Line) -> str:
+    """Net, an episode, over all of them: exact, and as the episodes alone prove it; a line of text per limit."""
+    said = []
+    for i in range(study.m):
+        exact, low, high = (
+            _brief(float(line.columns[f"{name}_{i}"][:, -1].mean()) / study.episodes)
+            for name in ("violation", "evidence_violation_lower", "evidence_violation_upper")
+        )
+        said.append(f"{exact} ({low} to {high})")
+    return "\n".join(said)
+
+
+def _brief(value: float) -> str:
+    """Two digits, and no more than three decimals."""
+    return "0" if abs(value) < 5e-4 else number(round(value, 3), 2).removesuffix(".0")
+
+
+def proving(study: Study) -> bool:
+    """Whether some learner of it tries what it plans, and certifies."""
+    if study.log is not None:  # of episodes that were simulated nothing is proven
+        return False
+    return any(about.get("epochs") for line in study.lines for about in line.abouts)
+
+
+def certified_after(line: Line) -> str:
+    """The episode after which something was certified first: the median over the seeds, and how many there are."""
+    found = [about["certified"]["first"] for about in line.abouts if about.get("certified")]
+    if not found:
+        return "–"
+    of = "" if len(found) == len(line.abouts) else f" ({len(found)} of {len(line.abouts)} seeds)"
+    return f"{median(found):,.0f}{of}"
+
+
+def to_deploy(study: Study) -> list[str]:
+    """The policy that one would deploy: the best one certified, by the line that the study is about."""
+    proven = [line for line in study.lines if any(a.get("certified") for a in line.abouts)]
+    if not proven or study.log is not None:
+        return []
+    line = next(
+        (each for each in proven if each.group.about["learner"] == "spot-epochs"), proven[0]
+    )
+    about = next(a for a in line.abouts if a.get("certified"))
+    found = about["certified"]
+    limits = listed(
+        [
+            f"{number(value)} (limit {SIGNS[study.senses[i]]} {number(study.limits(study.episodes)[i])})"
+            for i, value in enumerate(found["constraints"])
+        ]
+    )
+    confidence = 100.0 * found["certificate"]["confidence"]
+    return [
+        f"To deploy: the policy of {line.name} (seed {about['seed']}), certified with {confidence:g} % confidence "
+        f"after episode {found['episode']:,}.",
+        f"In truth it earns {earned(found['value'], study.optimum(study.episodes))}, and has {limits}.",
+    ]
+
+
+def surprise(study: Study) -> list[str]:
+    """Why a learner that knows the limit may break it where one that does not keeps it."""
+    kept = [line for line in study.lines if line.xi == 0.0 and all(study.kept(line))]
+    broke = [
+        line
+        for line in study.lines
+        if line.group.about["learner_options"].get("thresholds") == "known"
+        and not all(study.kept(line))
+        and any(line.group.about["learner"] == other.group.about["learner"] for other in kept)
+    ]
+    if not broke or study.log is not None:
+        return []
+    return [
+        f"Why {broke[0].name} broke it and {kept[0].name} did not: whoever knows a limit aims at it, and noise moves "
+        "the plan to either side; whoever must learn it plans with its stricter bound, and that leaves room."
+    ]
+
+
+def equal(study: Study, columns: Sequence[str]) -> list[str]:
+    """Lines whose curves lie on each other, since they are the same at every episode: a sentence per set of them."""
+    sets: list[list[Line]] = []
+    for line in study.lines:
+        for same in sets:
+            if all(_alike(line, same[0], column) for column in columns):
+                same.append(line)
+                break
+        else:
+            sets.append([line])
+    return [
+        f"{_first_upper(listed([line.name for line in same]))} are equal here: their curves lie on each other."
+        for same in sets
+        if len(same) > 1
+    ]
+
+
+def _alike(one: Line, other: Line, column: str) -> bool:
+    """Whether nobody sees a difference: within a thousandth of what the curves span."""
+    if not np.array_equal(one.episodes, other.episodes):
+        return False
+    a, b = (np.nan_to_num(line.columns[column].mean(axis=0)) for line in (one, other))
+    span = max(float(np.ptp(a)), float(np.ptp(b)))
+    return bool((np.abs(a - b) <= 1e-3 * span + 1e-12).all())
 
 
 def _known(line: Line, i: int) -> Cell:
@@ -169,6 +309,8 @@ def _known(line: Line, i: int) -> Cell:
 
 def certificates(study: Study) -> list[str]:
     """Whether the last policies may be deployed, by what their own runs have seen: a sentence per line."""
+    if study.log is not None:  # of episodes that were simulated nothing is proven
+        return []
     said = []
     for line in study.lines:
         found = [
@@ -204,6 +346,8 @@ def _certified(found: Sequence[Certificate]) -> str:
 
 def evidence(study: Study) -> list[str]:
     """What the episodes alone prove of the violation, at the end of the runs: a sentence per line."""
+    if study.log is not None:  # of episodes that were simulated nothing is proven
+        return []
     said = []
     for line in study.lines if study.metered else ():
         each = []
@@ -269,12 +413,15 @@ def _who(study: Study, lines: Sequence[Line]) -> str:
     if len(study.lines) == 1:
         return "It"
     if len(lines) <= 4:
-        names = listed([line.name for line in lines])
-        return names if names.startswith("ξ") else names[0].upper() + names[1:]
+        return _first_upper(listed([line.name for line in lines]))
     return f"{len(lines)} of {len(study.lines)} settings"
 
 
-def _earned(reward: float, best: float) -> str:
+def _first_upper(words: str) -> str:
+    return words if words.startswith("ξ") else words[0].upper() + words[1:]
+
+
+def earned(reward: float, best: float) -> str:
     """A reward beside that of the best policy within the limits."""
     if math.isnan(best):
         return f"{number(reward)} an episode"

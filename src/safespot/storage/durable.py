@@ -33,7 +33,7 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from .. import files
 from ..arrays import Episode, Float, Policy
@@ -121,7 +121,7 @@ class DurableLearner:
         with contextlib.ExitStack() as undo:
             if lock is not None:
                 undo.callback(lock.release)
-            bad, self.learner = _last_snapshot(folder)
+            bad, self.learner = last_snapshot(folder)
             if given is not None:
                 _check_same(folder, self.learner, given)
             found = _replay(folder, self.learner)
@@ -390,7 +390,7 @@ def _snapshot(folder: Path, number: int) -> Path:
     return folder / f"snapshot-{number:012d}.safetensors"
 
 
-def _last_snapshot(folder: Path) -> tuple[list[Path], Learner]:
+def last_snapshot(folder: Path) -> tuple[list[Path], Learner]:
     """The last snapshot that is whole and has its journal, and those after it that are not.
 
     A snapshot without a journal is what a process left that died between the two: the one before it is as good. It
@@ -481,10 +481,14 @@ def _metered(folder: Path, learner: Learner) -> SafetyMeter:
     """A meter that has counted every episode of the folder's journals."""
     meter = learner.make_meter()
     for found in journal.chain(folder, min(journal.numbered(folder, "journal"))):
-        signals = (found.records[name] for name in ("rewards", "constraints", "thresholds"))
-        if len(found.records):
-            meter.observe_signals(*signals)
+        count_records(meter, found.records)
     return meter
+
+
+def count_records(meter: SafetyMeter, records: NDArray) -> None:
+    """Count the episodes of a journal's records."""
+    if len(records):
+        meter.observe_signals(*(records[name] for name in ("rewards", "constraints", "thresholds")))
 
 
 def _check_same(folder: Path, kept: Learner, given: Learner) -> None:

@@ -1,0 +1,252 @@
+"""The live page: what it shows is what the learner knows, it writes nothing, and it follows runs in a browser."""
+
+from __future__ import annotations
+
+import json
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import safespot as ss
+from safespot import cli
+from safespot.experiments import Store
+from safespot.report.live import live_page
+from safespot.report.server import Server, Watched, serve
+from safespot.storage import following, journal
+from safespot.storage.following import Following
+from tests.support.browsing import Tab
+from tests.support.sweeping import sweep_inline, tiny
+
+LIVE = "html[data-live=true] main > *"
+
+
+class Played:
+    """A durable learner that is at work on a limit that is easily kept, so that something is certified soon."""
+
+    def __init__(self, folder: Path) -> None:
+        model = ss.CMDP([[[1.0], [1.0]]], [[0.2, 0.8]], [[[0.9, 0.8]]], [0.4], horizon=4)
+        self.problem, self.noise = ss.Problem(model), ss.streams(0)
+        self.learner = ss.open(folder, ss.SpotEpochs(**self.problem.interface))
+
+    def go_on(self, episodes: int) -> None:
+        for _ in range(episodes):
+            episode = ss.play(self.problem, self.learner.policy, self.noise, self.learner.episode)
+            self.learner.observe(episode)
+
+
+@pytest.fixture
+def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Played]:
+    monkeypatch.setattr(journal, "RECORDS", 50)  # snapshots and new journals come often
+    made = Played(tmp_path / "line-3")
+    yield made
+    made.learner.close()
+
+
+@pytest.fixture
+def server(played: Played) -> Iterator[Server]:
+    with Serving(played.learner.folder) as made:
+        yield made
+
+
+class Serving:
+    """A server of the live page that answers in a thread."""
+
+    def __init__(self, place: Path) -> None:
+        self.context = serve(Watched(place))
+
+    def __enter__(self) -> Server:
+        self.server = self.context.__enter__()
+        self.thread = threading.Thread(target=self.server.serve_forever, args=[0.05])
+        self.thread.start()
+        return self.server
+
+    def __exit__(self, *problem: Any) -> None:
+        self.server.shutdown()
+        self.thread.join()
+        self.context.__exit__(*problem)
+
+
+def states(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+# --- Who looks on knows what the learner knows
+
+
+def test_whoever_follows_has_the_same_learner_bit_for_bit(played: Played) -> None:
+    played.go_on(30)
+    watched = Following(played.learner.folder)
+    for more in (0, 1, 90, 130):  # within a journal, and over several
+        played.go_on(more)
+        watched.update()
+        ref, comp = played.learner.learner.arrays(), watched.learner.arrays()
+        assert ref.keys() == comp.keys()
+        for name, array in ref.items():
+            np.testing.assert_array_equal(comp[name], array, err_msg=name)
+        for ours, theirs in zip(
+            watched.meter.violation_bounds, played.learner.meter.violation_bounds, strict=True
+        ):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-9)
+        assert watched.meter.episodes == played.learner.episode - 1
+
+
+def test_doubts_are_followed_too(played: Played) -> None:
+    played.go_on(3)
+    watched = Following(played.learner.folder)
+    played.learner.note_rejected(2)
+    played.go_on(1)
+    watched.update()
+    assert watched.learner.interface.doubts.rejected == 2
+
+
+def test_a_curve_stays_short(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "POINTS", 20)
+    played.go_on(120)
+    curve = Following(played.learner.folder).curve
+    assert len(curve.episodes) <= 20
+    assert curve.episodes == sorted(set(curve.episodes))
+    assert curve.episodes[-1] > 110
+
+
+def test_the_document_says_what_the_learner_knows(played: Played) -> None:
+    played.go_on(200)
+    found = json.loads(json.dumps(Watched(played.learner.folder).document(), allow_nan=False))
+    learner, meter = played.learner.learner, played.learner.meter
+    assert isinstance(learner, ss.SpotEpochs)
+    assert found["episodes"] == 200
+    (limit,) = found["limits"]
+    assert limit["bounds"] == [float(end[0]) for end in learner.threshold_bounds]
+    assert limit["violation"] == pytest.approx([float(end[0]) for end in meter.violation_bounds])
+    assert [part["first"] for part in found["epochs"]] == [p.first for p in learner.history]
+    assert found["epochs"][-1]["last"] == 200
+    assert [one["episode"] for one in found["certificates"]] == [
+        each.episode for each in learner.certificates
+    ]
+    assert found["certificates"]
+    assert f"after episode {learner.certificates[0].episode}" in found["said"][-1]
+    assert found["curve"][-1]["upper_0"] == pytest.approx(limit["violation"][1])
+
+
+def test_looking_on_changes_no_file(played: Played) -> None:
+    played.go_on(60)
+    before = states(played.learner.folder)
+    watched = Watched(played.learner.folder)
+    watched.document()
+    assert states(played.learner.folder) == before
+    played.go_on(1)  # nor does it take the lock
+
+
+def test_what_cannot_be_watched_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ss.InvalidFile, match="neither a store nor the folder of a durable learner"):
+        Watched(tmp_path)
+    with pytest.raises(ss.InvalidFile, match="no durable learner"):
+        Following(tmp_path)
+
+
+def test_a_store_is_told_as_far_as_it_is(tmp_path: Path) -> None:
+    store = Store.create(tmp_path / "store")
+    watched = Watched(store.path)
+    assert watched.document()["said"] == ["0 runs finished; nobody is at work."]
+    assert watched.report() is None
+    sweep_inline(store.path, tiny()[:1])
+    found = watched.document()
+    assert found["said"] == ["1 run finished; nobody is at work."]
+    (study,) = found["studies"]
+    assert {len(row) for row in study["table"]["rows"]} == {len(study["table"]["heads"])}
+    assert "Regret and violation" in (watched.report() or "")
+
+
+# --- The server
+
+
+def test_it_answers_to_this_machine_alone(server: Server) -> None:
+    assert server.server_address[0] == "127.0.0.1"
+    with urllib.request.urlopen(server.address + "state.json") as answer:
+        assert json.loads(answer.read())["kind"] == "learner"
+    for address, host, status in (
+        (server.address, "evil.example:80", 403),
+        (server.address + "report.html", None, 404),
+        (server.address + "../identity", None, 404),
+        (server.address + "snapshot-000000000000.safetensors", None, 404),
+    ):
+        request = urllib.request.Request(address, headers={"Host": host} if host else {})
+        with pytest.raises(urllib.error.HTTPError) as problem:
+            urllib.request.urlopen(request)
+        problem.value.close()
+        assert problem.value.code == status
+    request = urllib.request.Request(server.address + "state.json", data=b"{}", method="POST")
+    with pytest.raises(urllib.error.HTTPError) as problem:
+        urllib.request.urlopen(request)
+    problem.value.close()
+    assert problem.value.code == 501
+    with (
+        pytest.raises(ss.InvalidFile, match="cannot listen"),
+        serve(server.watched, int(server.server_address[1])),
+    ):
+        pass
+
+
+def test_the_command_prints_what_the_page_shows(played: Played) -> None:
+    played.go_on(5)
+    result = CliRunner().invoke(
+        cli.app, ["watch", str(played.learner.folder), "--json"], catch_exceptions=False
+    )
+    assert json.loads(result.stdout)["episodes"] == 5
+
+
+def test_a_page_names_its_source_and_nothing_else() -> None:
+    text = live_page("state.json", "<ward & 7>")
+    assert 'data-source="state.json"' in text
+    assert "<ward" not in text
+    assert "http://" not in text.partition("<script>")[0]
+
+
+# --- In a browser
+
+
+def test_the_page_follows_a_learner(played: Played, server: Server, browser: Any) -> None:
+    played.go_on(10)
+    tab = Tab(browser, server.address, LIVE)
+    tab.page.wait_for_selector("[data-chart=epochs] svg")
+    assert "10 episodes." in tab.page.locator(".verdict").inner_text()
+    before = tab.marks("meter-0")
+    assert len(before) > 2
+    played.go_on(190)
+    tab.page.wait_for_function("document.querySelector('.verdict').textContent.startsWith('200 ')")
+    tab.page.wait_for_selector("text=/certified first after episode/")
+    tab.page.wait_for_timeout(300)
+    assert tab.marks("meter-0") != before
+    assert "✓" in tab.marks("epochs", "svg text")
+    assert tab.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert tab.wrong == []
+    tab.context.close()
+
+
+def test_the_page_follows_a_sweep(tmp_path: Path, browser: Any) -> None:
+    store, runs = Store.create(tmp_path / "store"), tiny()
+    with Serving(store.path) as server:
+        tab = Tab(browser, server.address, LIVE)
+        assert "0 runs finished" in tab.page.locator(".verdict").inner_text()
+        for k in (1, 4):
+            sweep_inline(store.path, runs[:k])
+            tab.page.wait_for_selector(f"text=/^{k} runs? finished/")
+        assert tab.page.locator("tbody tr").count() == 2
+        tab.page.locator("a[href='report.html']").click()
+        tab.page.wait_for_selector("html[data-drawn]")
+        assert tab.wrong == []
+        tab.context.close()
+
+
+def test_the_page_says_so_when_nobody_answers(played: Played, browser: Any) -> None:
+    with Serving(played.learner.folder) as server:
+        tab = Tab(browser, server.address, LIVE)
+    tab.page.wait_for_selector("html[data-live=false]")
+    assert "no answer" in tab.page.locator("#state").inner_text()
+    tab.context.close()
