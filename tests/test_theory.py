@@ -11,6 +11,7 @@ import pytest
 import safespot as ss
 from safespot import theory
 from safespot.errors import InvalidOption
+from safespot.evidence.sequences import fixed_means, observe_fixed, read_fixed, targets
 from tests.support.episodes import full_mask, random_episode
 
 SMALL = (3, 2, 3, 1)  # S, A, H, m of the worked example
@@ -141,12 +142,34 @@ def test_the_sum_of_bonuses_bounds_every_run() -> None:
 
 
 def test_the_strong_violation_of_trials_grows_as_the_root_of_their_number() -> None:
-    bounds = [theory.trial_violation(T, 1.0, 4.0) for T in (10**8, 10**10)]
-    assert 10.0 < bounds[1] / bounds[0] < 11.0  # a logarithm beyond 10
-    by_hand = math.log(4 * 14 * 15 * 2 / (0.9 * 0.05)) + 2.0
-    root = 33 / 16 * (2 + math.sqrt(2)) * 3.0 * math.sqrt(2 * by_hand * 2**14)
-    rest = 14 * (33 / 16 * 8.0 * by_hand + 8.0)
-    assert theory.trial_violation(2**14, 3.0, 8.0) == pytest.approx(root + rest)
-    known = theory.trial_violation(2**14, 3.0, 8.0, known=True)
-    assert known < theory.trial_violation(2**14, 3.0, 8.0)
-    assert theory.trial_violation(2, 1.0, 4.0) == 8.0  # no more than all of it
+    bounds = [theory.trial_violation(T, 4.0) for T in (10**10, 10**12)]
+    assert 10.0 < bounds[1] / bounds[0] < 13.0  # logarithms beyond 10
+    level = math.log(4 * 2 * 3 / (0.9 * 0.05))
+    whole = 33 / 32 * 8.0 * (2 * theory.trial_width(2, level) + 2.0 * theory.trial_width(1, level))
+    assert theory.trial_violation(4, 8.0) == min(whole + 3 * 8.0, 32.0)
+    assert theory.trial_violation(10**8, 4.0, m=3) > theory.trial_violation(10**8, 4.0)
+
+
+@pytest.mark.parametrize("p", [0.5, 0.02, 0.0])
+def test_bounds_of_a_trial_are_no_further_apart_than_proven(p: float) -> None:
+    """The width that the proof speaks of, with the weights that were used, and its worst case."""
+    n, level = 3000, 6.0
+    x, aims, state = np.random.default_rng(0).random(n) < p, targets(n), fixed_means(2)
+    sums, errors, squares = np.zeros(16), np.zeros(16), 1.0 / 16.0
+    for i, each in enumerate(x.astype(float), start=1):
+        guess = (0.5 + x[: i - 1].sum()) / i
+        weights = aims.rate * math.sqrt(i / squares)
+        sums += weights
+        errors += weights**2 * (each - guess) ** 2
+        squares += (each - guess) ** 2
+        observe_fixed(aims, state, 0, each)
+        observe_fixed(aims, state, 1, 1.0 - each)
+    for row in range(2):
+        read_fixed(aims, state, row, level)
+    apart = 1.0 - state.lower[1] - state.lower[0]
+    free = aims.rate * 4.0 * math.sqrt(n) <= 0.9  # no weight is cut off
+    proven = (2.0 * (1.732 * errors + level - aims.log_prior) / sums)[free].min()
+    assert free.any()
+    assert 0.0 < apart <= proven
+    worst = (4.41 * math.log1p(16 * n) + 17.8 * (level + 4.4)) / math.sqrt(n)
+    assert proven <= worst

@@ -71,6 +71,7 @@ from .model.outcome_tables import problem_from_table as problem_from_table
 from .model.problem import Problem as Problem
 from .model.signals import Bernoulli as Bernoulli
 from .model.signals import Beta as Beta
+from .model.signals import ByOutcome as ByOutcome
 from .model.signals import Deterministic as Deterministic
 from .model.signals import Drift as Drift
 from .model.signals import Gaussian as Gaussian

@@ -188,31 +188,38 @@ def explicit_bound(
     return Bounds(regret, violation)
 
 
-def trial_violation(
-    T: int,
-    deviation: float,
-    width: float,
-    *,
-    m: int = 1,
-    delta: float = 0.05,
-    known: bool = False,
-    mixture: float = 2.0,
-) -> float:
-    """`SpotEpochs`: the strong violation of one constraint over all trials of T episodes, once there is a retreat.
+def trial_width(n: int, level: float) -> float:
+    """`SpotEpochs`: how far apart the two bounds of a trial are after n episodes, at most, in parts of the range.
 
-    ``(33/16) (2 + sqrt(2)) sigma sqrt(2 l T) + log2(T) ((33/16) c l + c)``, with l = ln(1/share) of the last phase and
-    `mixture`, what the mixture of weights costs. `deviation` is the largest standard deviation of an episode's
-    difference D, `width` the range c of D (docs/epochs.md).
+    ``(4.41 ln(1 + 16 n) + 17.8 (level + 4.4)) / sqrt(n)``, at most 1, where ``level = ln(1/share)`` of one side, for a
+    trial that was planned for at least n episodes, whatever it shows (docs/epochs.md has the proof).
 
     Examples:
         >>> from safespot import theory
-        >>> round(theory.trial_violation(10_000, deviation=1.0, width=4.0))
-        4926
+        >>> [round(theory.trial_width(n, level=9.0), 3) for n in (10_000, 1_000_000, 100_000_000)]
+        [1.0, 0.312, 0.033]
 
     """
-    phases = max(1.0, math.log2(T))
-    share = 0.9 * delta / (4.0 * phases * (phases + 1.0) * m * (1 if known else 2))
-    level = math.log(1.0 / share) + mixture
-    reading = 33.0 / 16.0
-    trials = reading * (2.0 + math.sqrt(2.0)) * deviation * math.sqrt(2.0 * level * T)
-    return min(trials + phases * (reading * width * level + width), width * T)
+    return min((4.41 * math.log1p(16.0 * n) + 17.8 * (level + 4.4)) / math.sqrt(n), 1.0)
+
+
+def trial_violation(T: int, width: float, *, m: int = 1, delta: float = 0.05) -> float:
+    """`SpotEpochs`: the strong violation of one constraint over all trials of T episodes, once there is a retreat.
+
+    ``sum over phases of (33/32) c n_k trial_width(n_k) + c`` where phases double, for known limits; `width` is the
+    range c of an episode's difference. It is of order ``c sqrt(T) log T``, and there is no S and no A in it.
+
+    Examples:
+        >>> from safespot import theory
+        >>> [round(theory.trial_violation(T, width=4.0) / T, 2) for T in (10_000, 10**7, 10**9)]
+        [4.0, 1.02, 0.12]
+
+    """
+    phases = max(1, math.ceil(math.log2(T)))
+    level = math.log(2.0 * m * 2.0 * phases * (phases + 1) / (0.9 * delta))
+    total, left = 0.0, T
+    while left > 0:  # the last phase is half of all episodes, and so on
+        n = max(1, math.ceil(left / 2))
+        total += 33.0 / 32.0 * width * n * trial_width(n, level) + width
+        left -= n
+    return min(total, width * T)

@@ -10,7 +10,6 @@ import pytest
 
 import safespot as ss
 from safespot.learners import history
-from safespot.learners.spot_epochs import FIRST_PHASE
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +25,7 @@ def learner() -> ss.SpotEpochs:
 def test_parts_follow_each_other_as_the_phases_do(learner: ss.SpotEpochs) -> None:
     parts = learner.history
     assert parts[0][:3] == (1, "first", 1)
-    assert parts[1].first <= FIRST_PHASE + 1
+    assert parts[1].first <= ss.SpotEpochs.recipe.first_phase + 1
     firsts = [part.first for part in parts]
     assert firsts == sorted(set(firsts))
     assert {part.kind for part in parts} >= {"first", "explore", "try"}

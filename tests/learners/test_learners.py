@@ -13,6 +13,7 @@ from safespot.benchmarks.extended import extended_program
 from safespot.experiments.settings import make_learner
 from safespot.experiments.spec import as_spec
 from safespot.experiments.worker import perform
+from safespot.learners.plausible_models import counts
 from safespot.training import learn as training
 from safespot.training import loop
 from tests.support import learner_references as references
@@ -313,3 +314,29 @@ def test_bad_options_are_refused(name: str, options: dict[str, Any], word: str) 
     interface = {"states": S, "actions": A, "horizon": H, "constraints": M}
     with pytest.raises(ss.InvalidOption, match=word):
         ss.learners.make(name, interface, episodes=10, **options)
+
+
+# --- Steps that are alike
+
+
+@pytest.mark.parametrize("name", ["opt-cmdp", "opt-cmdp-bonus", "opt-dual"])
+def test_planners_share_the_counts_of_steps_that_are_alike(name: str) -> None:
+    problem = ss.problems.make("random", states=4, actions=2, horizon=3, seed=1)
+    options = {"bonus_scale": 0.01} | ({"rho": 2.0} if name == "opt-dual" else {})
+    alike, apart = (
+        ss.learners.make(
+            name, {**problem.interface, "stationary": stationary}, episodes=50, **options
+        )
+        for stationary in (True, False)
+    )
+    uniform, streams = np.full((3, 4, 2), 0.5), ss.streams(0)
+    for t in range(1, 21):
+        episode = ss.play(problem, uniform, streams, t)
+        alike.observe(episode, played=uniform)
+        apart.observe(episode, played=uniform)
+    ours, theirs = alike.counts(), apart.counts()  # type: ignore[attr-defined]
+    assert theirs is apart.statistics
+    assert (ours.n == apart.statistics.n.sum(axis=0)).all()
+    np.testing.assert_allclose(ours.sums, apart.statistics.sums.sum(axis=1)[:, None].repeat(3, 1))
+    assert (counts(ours) == counts(theirs).sum(axis=0)).all()
+    assert (alike.policy != apart.policy).any()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import safespot as ss
+from safespot.learners import model_errors
 from safespot.learners import pooled_models as pm
 from safespot.spot import visits
 
@@ -87,7 +88,7 @@ def test_plans_without_imaginary_visits_are_the_optima_of_the_counts(limit: floa
     found = ss.evaluate(cmdp, plan.policy)
     assert found.value == pytest.approx(best.value, abs=1e-6)
     assert found.constraints[0] >= limit - 1e-6
-    values, errors = pm.standard_errors(model, NOTHING, plan.policy, 200)
+    values, errors = model_errors.standard_errors(model, NOTHING, plan.policy, 200)
     np.testing.assert_allclose(values, plan.values, atol=1e-6)
     assert 0.0 < errors[0] < 0.5
     assert not pm.best_plan(model, np.array([2.9])).feasible
@@ -138,7 +139,7 @@ def test_standard_errors_are_those_of_many_repetitions() -> None:
         model = pm.count_model(
             pm.pool(learner.statistics, learner.interface), imagined, NOTHING, np.ones((1, 8), bool)
         )
-        value, error = pm.standard_errors(model, NOTHING, policy, 60)
+        value, error = model_errors.standard_errors(model, NOTHING, policy, 60)
         values.append(value[1])
         errors.append(error[0])
     assert np.mean(errors) == pytest.approx(np.std(values), rel=0.2)

@@ -13,7 +13,7 @@ import pytest
 
 import safespot as ss
 from safespot.evidence.certificate import policy_digest
-from safespot.learners import phases
+from safespot.learners import epoch_trials, phases
 from tests.evidence import reference
 from tests.support.contract import saved
 
@@ -105,7 +105,7 @@ def test_a_trial_decides_as_its_bounds_do_read_slowly(mean: float) -> None:
         if trial.phase != k and clock[phases.PART] == phases.TRYING:
             trial = Slow(k, learner._trial_length(clock))
         playing = clock[phases.PART] in (phases.FIRST, phases.TRYING)
-        undecided = playing and clock[phases.VERDICT] == phases.OPEN
+        undecided = playing and clock[phases.VERDICT] == epoch_trials.OPEN
         episode = ss.play(problem, learner.policy, streams, learner.episode)
         learner.observe(episode)
         if not undecided:

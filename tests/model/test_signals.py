@@ -287,3 +287,39 @@ def test_the_interface_is_all_that_a_learner_may_know() -> None:
     assert (machine["constraints"], machine["start"]) == (1, 0)
     assert machine["senses"] == ("<=",)
     assert machine["ranges"] == {"reward": (0.0, 10.0), "constraints": ((0.0, 4.0),)}
+
+
+# --- What happens is what is counted
+
+
+@pytest.mark.parametrize("name", ["grid", "frozen-lake"])
+def test_a_fall_is_counted_where_it_happens_and_once(name: str) -> None:
+    problem = ss.problems.make(name)
+    cmdp, streams = problem.cmdp, ss.streams(4)
+    mask = np.ones((cmdp.H, cmdp.S, cmdp.A)) * (True if cmdp.actions is None else cmdp.actions)
+    uniform = mask / mask.sum(axis=2, keepdims=True)
+    falls = []
+    for t in range(1, 2001):
+        episode = ss.play(problem, uniform, streams, t)
+        fell = episode.constraints[:, 0]
+        falls.append(fell.sum())
+        if name == "grid":
+            pits = np.isin(episode.states, (5, 6))
+            assert (fell == (pits[1:] & ~pits[:-1])).all()
+        else:  # an ended episode waits in the last state
+            assert (episode.states[1:][fell > 0] == cmdp.S - 1).all()
+    assert set(falls) == {0.0, 1.0}
+    expected = ss.evaluate(cmdp, uniform).constraints[0]
+    assert abs(np.mean(falls) - expected) < 4.0 * np.sqrt(expected * (1.0 - expected) / 2000)
+
+
+def test_means_by_outcome_must_average_to_the_model() -> None:
+    walk = np.array([[[0.9, 0.1]], [[0.0, 1.0]]])
+    cmdp = ss.CMDP(walk, [[0.0], [0.0]], [[[0.1], [0.0]]], [0.5], senses="<=", horizon=5)
+    falls = np.zeros((1, 2, 1, 2))
+    with pytest.raises(ss.InvalidModel, match="average"):
+        ss.Problem(cmdp, ss.Signals(constraints=ss.ByOutcome(falls)))
+    with pytest.raises(ss.InvalidModel, match="shape"):
+        ss.Problem(cmdp, ss.Signals(constraints=ss.ByOutcome(falls[0])))
+    with pytest.raises(ss.InvalidModel, match="law of rewards"):
+        ss.Signals(rewards=ss.ByOutcome(falls))  # type: ignore[arg-type]

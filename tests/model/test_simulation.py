@@ -100,7 +100,7 @@ def test_the_compiled_loop_gives_the_bits_of_plain_python(
             np.zeros((H, m)),
             np.zeros((H, m)),
         )
-        run(cmdp.model, problem.alpha(1), as_laws(problem.signals), noise, 2, policy, *out)
+        run(cmdp.model, problem.alpha(1), as_laws(problem), noise, 2, policy, *out)
         runs.append(out)
     for compiled, python in zip(*runs, strict=True):
         np.testing.assert_array_equal(compiled, python)

@@ -114,7 +114,7 @@ def remember(problem: ss.Problem, learner: ss.Spot, episodes: int) -> None:
         while done < n:
             learner.make_room()
             done = gather(
-                cmdp.model, cmdp.model.alpha, as_laws(problem.signals), noise, done,
+                cmdp.model, cmdp.model.alpha, as_laws(problem), noise, done,
                 learner.state.pi, learner.statistics, learner.window, played,
             )  # fmt: skip
     learner.state.finished[0] = episodes

@@ -76,7 +76,7 @@ def repeat(path: str, episodes: int, seed: int = 0) -> Result:
     for first in range(0, episodes, BLOCK):
         n = min(BLOCK, episodes - first)
         noise = draw_noise(problem, random, n)
-        laws = as_laws(problem.signals)
+        laws = as_laws(problem)
         block(cmdp.model, laws, noise, n, study, optimum, state, seen, tracker, peak)
     weak, strong = tracker.totals
     return Result(weak[0], strong[0], weak[1], strong[1], peak[0], int(peak[1]))

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 from .. import files
 from ..arrays import Bool, Episode, Float, Int
 from ..errors import InvalidFile, InvalidOption, SafespotError
+from ..evidence.certificate import UNKNOWN_POLICY
 from ..evidence.interface import Interface, make_interface
 from ..learners.learner import Learner
 from ..model.outcome_tables import Ending, absorbing_states, mask_with_endings
@@ -178,8 +179,9 @@ def warm_start(
 ) -> Log:
     """Let a learner observe the past: every episode of a log that it can; the log tells what was left out and why.
 
-    Each counts as an episode that the learner has played, and so as one of its T. What it estimates does not depend on
-    who chose the actions, as long as they were chosen by what the states show. Episodes that are left out are warned
+    Each counts as one of its T episodes, and as one that somebody else played: it is no evidence about the learner's
+    policy. What the learner estimates does not depend on who chose the actions, as long as they were chosen by what the
+    states show. Episodes that are left out are warned
     of, and from then on no certificate of this learner says "safe": those that are left need not be like them.
 
     Examples:
@@ -208,7 +210,7 @@ def warm_start(
         else:
             f.doubts.rejected += left_out
     for episode in log.episodes:
-        learner.observe(episode)
+        learner.observe(episode, played=UNKNOWN_POLICY)
     return log
 
 

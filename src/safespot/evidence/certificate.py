@@ -227,6 +227,9 @@ def more_episodes(gap: Float, width: Float, episodes: int) -> Float:
     return more
 
 
+UNKNOWN_POLICY = "f" * 64  # no policy has this digest: who played is not known
+
+
 def policy_digest(policy: ArrayLike) -> str:
     """Names a policy ``[H,S,A]``: another one has another digest.
 

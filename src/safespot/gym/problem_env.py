@@ -86,7 +86,7 @@ class ProblemEnv(gymnasium.Env[Any, Any]):
         self.spec = EnvSpec("safespot/problem-v0", "safespot.gym:ProblemEnv", kwargs=given)
         self._key = _signals_key(problem)
         self._mask = np.broadcast_to(cmdp.model.mask.reshape(-1, S, A), (H, S, A))
-        self._laws = as_laws(problem.signals)
+        self._laws = as_laws(problem)
         self._noise = empty_noise(problem, 1)
         self._signals = np.zeros(H), np.zeros((H, m)), np.zeros((H, m))  # of the episode, inside
         self._streams: Streams | None = None

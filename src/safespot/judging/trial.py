@@ -291,7 +291,7 @@ def _from_problem(problem: Problem, pi: Policy, seed: int) -> Sums:
     streams = Streams(
         *(np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key)) for key in keys)
     )
-    model, laws, policy = problem.cmdp.model, as_laws(problem.signals), np.array(pi)
+    model, laws, policy = problem.cmdp.model, as_laws(problem), np.array(pi)
 
     def play(n: int) -> Float:
         sums = np.zeros((n, 1 + 3 * problem.cmdp.m))

@@ -11,6 +11,7 @@ from typing import Any
 from ..errors import InvalidFile, InvalidOption, UnknownName, unknown
 from ..files import read_arrays
 from .dope import DOPE
+from .epoch_options import EpochsOptions
 from .fixed import Fixed, Uniform
 from .learner import KNOWN, Learner
 from .opt_cmdp import OptCMDP
@@ -22,7 +23,7 @@ from .opt_primal_dual import OptPrimalDual
 from .options import SpotOptions
 from .regularized import RegularizedPrimalDual
 from .spot import Spot
-from .spot_epochs import EpochsOptions, SpotEpochs
+from .spot_epochs import SpotEpochs
 from .yardsticks import ExploreThenPlan, PosteriorSampling
 
 __all__ = [

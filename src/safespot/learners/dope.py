@@ -58,7 +58,7 @@ class DOPE(BaselinePlanner):
 
     def plan(self) -> dict[str, NDArray]:
         """Solve the pessimistic program."""
-        f, radii, statistics = self.interface, self.rates.radii, self.statistics
+        f, radii, statistics = self.interface, self.rates.radii, self.counts()
         n = statistics.n
         lower, upper = self.rows("lower"), self.rows("upper")
         write_intervals(radii, statistics, lower, upper)

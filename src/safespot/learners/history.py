@@ -9,6 +9,7 @@ import numpy as np
 from ..arrays import Int
 from ..errors import InvalidFile
 from . import phases
+from .epoch_trials import BROKEN, KEPT
 
 KINDS = ("first", "explore", "try", "retreat")  # by the number of the part in a clock
 VERDICTS = ("open", "kept", "broken")
@@ -34,7 +35,7 @@ def goes_on(history: tuple[Part, ...], before: Int, after: Int, finished: int) -
     """The history once a decision after the episode `finished` has moved the clock."""
     *earlier, now = history
     verdict = before[phases.VERDICT]
-    if now.kind in ("first", "try") and verdict in (phases.KEPT, phases.BROKEN):
+    if now.kind in ("first", "try") and verdict in (KEPT, BROKEN):
         now = now._replace(verdict=VERDICTS[verdict], decided=finished)
     same = (before[[phases.PHASE, phases.PART]] == after[[phases.PHASE, phases.PART]]).all()
     following = () if same else (begin(after, finished + 1),)

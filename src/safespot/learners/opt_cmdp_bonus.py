@@ -53,7 +53,7 @@ class OptCMDPBonus(Planner):
 
     def plan(self) -> dict[str, NDArray]:
         """Solve the program with bonuses."""
-        f, radii, statistics = self.interface, self.rates.radii, self.statistics
+        f, radii, statistics = self.interface, self.rates.radii, self.counts()
         n, p_hat = statistics.n, self.rows("empirical")
         drift = steps_after(f.H) * write_empirical(radii, statistics, p_hat)
         models = Models(

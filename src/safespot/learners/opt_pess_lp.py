@@ -53,7 +53,7 @@ class OptPessLP(BaselinePlanner):
 
     def plan(self) -> dict[str, NDArray]:
         """Solve the pessimistic program."""
-        f, radii, statistics = self.interface, self.rates.radii, self.statistics
+        f, radii, statistics = self.interface, self.rates.radii, self.counts()
         n, p_hat = statistics.n, self.rows("empirical")
         beta, v_hat = signal_radius(radii, n), means(statistics)
         drift = steps_after(f.H) * write_empirical(radii, statistics, p_hat)

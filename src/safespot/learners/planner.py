@@ -32,6 +32,7 @@ from .plausible_models import (
     Plan,
     empirical_variation,
     means,
+    shared_counts,
     signal_radius,
     start_intervals,
     write_intervals,
@@ -100,6 +101,14 @@ class Planner(Learner):
         mask = self.interface.mask
         uniform: Policy = mask / mask.sum(axis=2, keepdims=True)
         return uniform
+
+    def counts(self) -> Statistics:
+        """What a plan is made of: the statistics; where the steps are alike, each has the data of all of them.
+
+        The radii of `plausible_models` hold for shared counts too: their union is over S A H T numbers of visits, and
+        a pair of all steps together has one of H T.
+        """
+        return shared_counts(self.statistics) if self.interface.stationary else self.statistics
 
     def begin_epoch(self) -> dict[str, NDArray]:
         """The fields of the state that begin anew with an epoch (anytime use)."""
@@ -173,7 +182,7 @@ class BaselinePlanner(Planner):
 
 def optimistic_models(learner: Planner) -> Models:
     """All plausible transitions, with every signal as large as it may be: ``min(v_hat + c sqrt(L_r / n), 1)``."""
-    f, radii, statistics = learner.interface, learner.rates.radii, learner.statistics
+    f, radii, statistics = learner.interface, learner.rates.radii, learner.counts()
     n, lower, upper = statistics.n, learner.rows("lower"), learner.rows("upper")
     write_intervals(radii, statistics, lower, upper)
     return Models(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from .exploring import Exploration
 from .phases import PhaseState
-from .pooled_models import Plan, best_plan, count_model, pool
-from .spot_epochs import EXPLORING, SpotEpochs
+from .pooled_models import Plan, best_plan, count_model, imagine, pool
+from .spot_epochs import SpotEpochs
 
 SHARE = 1.0 / 3.0  # of a phase, in which actions are drawn at random
 PRIOR = 0.5  # of each end of a signal's mean (Jeffreys)
@@ -28,10 +29,10 @@ class ExploreThenPlan(SpotEpochs):
 
     name = "explore-then-plan"
 
-    def _exploring_plan(self, state: PhaseState) -> tuple[Plan, float]:
+    def _exploration(self, state: PhaseState) -> Exploration:
         mask, m = self.interface.mask, self.interface.m
         uniform = mask / mask.sum(axis=2, keepdims=True)
-        return Plan(uniform, np.zeros(m), np.zeros(1 + m), True, 0, ()), SHARE
+        return Exploration(Plan(uniform, np.zeros(m), np.zeros(1 + m), True, 0, ()), SHARE)
 
 
 class PosteriorSampling(SpotEpochs):
@@ -52,15 +53,17 @@ class PosteriorSampling(SpotEpochs):
 
     name = "posterior-sampling"
 
-    def _exploring_plan(self, state: PhaseState) -> tuple[Plan, float]:
+    def _exploration(self, state: PhaseState) -> Exploration:
         t = int(state.finished[0])
         rng = np.random.default_rng(np.random.SeedSequence(0, spawn_key=(STREAM, t)))
-        pooled = pool(self.statistics, self.interface)
+        f, kappa = self.interface, self.recipe.optimism
+        pooled = pool(self.statistics, f)
         drawn = rng.gamma(pooled.counts)
         rows = np.repeat(np.arange(pooled.n.size), np.diff(pooled.first, axis=1).reshape(-1))
         totals = np.bincount(rows, drawn, pooled.n.size)
         scale = pooled.n.reshape(-1) / np.where(totals > 0.0, totals, 1.0)
         means = rng.beta(pooled.sums + PRIOR, (pooled.n - pooled.sums).clip(0.0) + PRIOR)
         sampled = pooled._replace(counts=drawn * scale[rows], sums=means * pooled.n)
-        model = count_model(sampled, self._optimism(), self._known, self._mask)
-        return best_plan(model, self.limits), EXPLORING
+        imagined = imagine(f, kappa, self.declared.values, best=True)
+        model = count_model(sampled, imagined, self._known, self._mask)
+        return Exploration(best_plan(model, self.limits), self.recipe.exploring)

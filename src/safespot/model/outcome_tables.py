@@ -17,7 +17,7 @@ declaration. Only action 0 is admissible there, since nothing is decided.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +28,7 @@ from ..arrays import Bool, Error, Float, Int, as_count, as_floats
 from ..errors import InvalidModel, InvalidOption
 from .cmdp import CMDP
 from .problem import Problem
-from .signals import Signals
+from .signals import ByOutcome, Signals
 
 
 class TableOutcome(NamedTuple):
@@ -103,6 +103,7 @@ def problem_from_table(
     reward_range: Sequence[float] = (0, 1),
     constraint_ranges: Sequence[float] | Sequence[Sequence[float]] | None = None,
     signals: Signals | None = None,
+    by_outcome: bool = False,
 ) -> Problem:
     """The `Problem` of an environment that has a table of outcomes, or of such a table.
 
@@ -122,9 +123,11 @@ def problem_from_table(
         reward_range: (low, high) of one reward.
         constraint_ranges: (low, high) of one step of each constraint; one pair serves all.
         signals: how the problem is observed; Bernoulli by default.
+        by_outcome: whether constraint signals depend on the next state (`ByOutcome`): a fall is seen where it happens.
 
     Rewards and constraints of a CMDP belong to a state and an action. Those of outcomes are averaged with their
-    probabilities, and what is observed is drawn around the average, whichever outcome it was.
+    probabilities, and what is observed is drawn around the average, whichever outcome it was; with `by_outcome` the
+    constraints are drawn around the average of the outcomes that lead to the same state.
 
     Examples:
         >>> import gymnasium
@@ -176,6 +179,13 @@ def problem_from_table(
         constraint_ranges,
         horizon=horizon,
     )
+    if by_outcome:
+        paired = pairs * states + np.r_[successors, after]
+        weight = np.bincount(paired, chances, states * A * states)
+        totals = [np.bincount(paired, chances * c, weight.size) for c in payoffs[:, 1:].T]
+        given = np.reshape(totals, (m, -1)) / np.where(weight > 0.0, weight, 1.0)
+        law = ByOutcome(given.reshape(m, states, A, states))
+        signals = replace(Signals() if signals is None else signals, constraints=law)
     return Problem(cmdp, signals)
 
 

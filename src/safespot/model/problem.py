@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..arrays import Float, as_floats, frozen
+import numpy as np
+
+from ..arrays import SUM_TOLERANCE, Float, as_floats, frozen
 from ..errors import InvalidModel
-from ..units import spread_thresholds
+from ..units import ROUNDING, spread_thresholds
 from .cmdp import CMDP, steps_alike
-from .signals import Signals
+from .signals import ByOutcome, Signals
+from .transitions import average_over_successors
 
 
 class Problem:
@@ -31,6 +34,7 @@ class Problem:
     signals: Signals
     target: Float  # [m, H]: where the thresholds drift to, inside
     stationary: bool  # p, r and g do not depend on the step
+    outcomes: Float  # [m, S*A, S]: means of constraint signals given the next state, inside; empty: they do not depend
 
     def __init__(self, cmdp: CMDP, signals: Signals | None = None) -> None:
         if not isinstance(cmdp, CMDP):
@@ -45,7 +49,11 @@ class Problem:
                 as_floats("drift thresholds", signals.drift.thresholds), cmdp.H, cmdp.units
             )
         self.__dict__.update(
-            cmdp=cmdp, signals=signals, target=target, stationary=steps_alike(cmdp.model)
+            cmdp=cmdp,
+            signals=signals,
+            target=target,
+            stationary=steps_alike(cmdp.model),
+            outcomes=_outcomes(cmdp, signals),
         )
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -81,3 +89,24 @@ class Problem:
 
     def __repr__(self) -> str:
         return f"<Problem {self.cmdp!r} {self.signals!r}>"
+
+
+def _outcomes(cmdp: CMDP, signals: Signals) -> Float:
+    """The means of constraint signals by outcome, inside, whose average must be the CMDP's."""
+    law, model, S, A, m = signals.constraints, cmdp.model, cmdp.S, cmdp.A, cmdp.m
+    if not isinstance(law, ByOutcome):
+        return frozen(np.empty((0, 0, 0)))
+    if law.means.shape != (m, S, A, S) or model.payoffs.shape[1] > 1:
+        raise InvalidModel(
+            f"means by outcome have shape {law.means.shape}; expected {[m, S, A, S]}, of a CMDP whose steps are alike."
+        )
+    inside = cmdp.units.constraints.inside(np.moveaxis(law.means, 0, -1))  # [S,A,S,m]
+    means = np.ascontiguousarray(np.moveaxis(inside, -1, 0)).reshape(m, S * A, S)
+    average = np.stack([average_over_successors(model.P, each) for each in means])
+    wrong = (np.abs(average - model.payoffs[1:, 0]) > SUM_TOLERANCE) & model.mask[0]
+    if wrong.any() or (means < -ROUNDING).any() or (means > 1.0 + ROUNDING).any():
+        raise InvalidModel(
+            "means by outcome must lie in the declared ranges, and their average over the next states must be the "
+            "CMDP's constraint of every state and action."
+        )
+    return frozen(means.clip(0.0, 1.0))

@@ -7,6 +7,8 @@ Every signal lies in [0,1] inside and has exactly the CMDP's mean:
 - `Gaussian`: mean + clip(sd·z, -d, d) with z standard normal and d = min(mean, 1 - mean). The noise is
   symmetric and is clipped symmetrically, so its mean stays zero and the signal stays in [0,1].
 - `Deterministic`: the mean itself.
+- `ByOutcome`, for constraints: 1 with a probability that depends on the next state too, so that a fall is counted in
+  the step that falls, and in no other.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Float, as_count
+from ..arrays import Float, as_count, as_floats, frozen
 from ..errors import InvalidModel
 from ..kernels.jit import inlined, kernel
 
@@ -107,6 +109,36 @@ class Deterministic:
     code, parameter = DETERMINISTIC, 0.0
 
 
+@dataclass(frozen=True, eq=False)
+class ByOutcome:
+    """Constraint signals that depend on the outcome: Bernoulli with mean `means` ``[m,S,A,S]`` given the next state.
+
+    `means` are in the user's units; averaged over the next states they must be the CMDP's.
+
+    Examples:
+        >>> import numpy as np
+        >>> import safespot as ss
+        >>> walk = np.array([[[0.9, 0.1]], [[0.0, 1.0]]])  # state 1 is a pit, for good
+        >>> cmdp = ss.CMDP(walk, [[0.0], [0.0]], [[[0.1], [0.0]]], [0.5], senses="<=", horizon=5)
+        >>> falls = np.zeros((1, 2, 1, 2))
+        >>> falls[0, 0, 0, 1] = 1.0
+        >>> problem = ss.Problem(cmdp, ss.Signals(constraints=ss.ByOutcome(falls)))
+        >>> episode = ss.play(problem, [[1.0], [1.0]], ss.streams(seed=2), 1)
+        >>> print(episode.states, episode.constraints[:, 0])
+        [0 0 0 0 1 1] [0. 0. 0. 1. 0.]
+
+    """
+
+    means: Float
+    code, parameter = BERNOULLI, 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "means", frozen(as_floats("means by outcome", self.means)))
+
+    def __repr__(self) -> str:
+        return "ByOutcome()"
+
+
 Law: TypeAlias = Bernoulli | Beta | Gaussian | Deterministic
 
 
@@ -155,12 +187,14 @@ class Signals:
     """
 
     rewards: Law = Bernoulli()
-    constraints: Law = Bernoulli()
+    constraints: Law | ByOutcome = Bernoulli()
     thresholds: Law = Bernoulli()
     drift: Drift | None = None
 
     def __post_init__(self) -> None:
         for name in ("rewards", "constraints", "thresholds"):
+            if name == "constraints" and isinstance(self.constraints, ByOutcome):
+                continue
             if not isinstance(getattr(self, name), Law):
                 raise InvalidModel(
                     f"the law of {name} must be Bernoulli(), Beta(), Gaussian() or "
@@ -177,7 +211,7 @@ def _check_positive(name: str, value: object) -> None:
         raise InvalidModel(f"{name} must be positive and finite, got {value}.")
 
 
-def fill_noise(law: Law, rng: np.random.Generator, out: Float) -> None:
+def fill_noise(law: Law | ByOutcome, rng: np.random.Generator, out: Float) -> None:
     """Draw what `signal` turns into observations; as many numbers whatever the means."""
     if law.code == GAUSSIAN:
         rng.standard_normal(out=out)

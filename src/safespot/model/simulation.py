@@ -17,7 +17,7 @@ from ..errors import InvalidOption
 from ..kernels.jit import inlined
 from .cmdp import Model
 from .problem import Problem
-from .signals import Signals, fill_noise, signal
+from .signals import fill_noise, signal
 from .transitions import pick, successor
 
 
@@ -58,6 +58,7 @@ class Laws(NamedTuple):
 
     codes: Int  # [3]
     parameters: Float  # [3]
+    outcomes: Float  # [m, S*A, S]: means of constraints given the next state; empty: they do not depend on it
 
 
 def streams(seed: int) -> Streams:
@@ -130,11 +131,14 @@ def streams_at(problem: Problem, seed: int, episode: int) -> Streams:
     return made
 
 
-def as_laws(signals: Signals) -> Laws:
+def as_laws(problem: Problem) -> Laws:
     """The laws in the form that kernels read."""
+    signals = problem.signals
     laws = (signals.rewards, signals.constraints, signals.thresholds)
     return Laws(
-        np.array([law.code for law in laws], np.int64), np.array([law.parameter for law in laws])
+        np.array([law.code for law in laws], np.int64),
+        np.array([law.parameter for law in laws]),
+        problem.outcomes,
     )
 
 
@@ -164,7 +168,7 @@ def play(problem: Problem, policy: ArrayLike, streams: Streams, episode: int) ->
     rewards, constraints, thresholds = np.empty(H), np.empty((H, m)), np.empty((H, m))
     noise = draw_noise(problem, streams, 1)
     play_kernel(
-        cmdp.model, problem.alpha(episode), as_laws(problem.signals), noise, 0, pi,
+        cmdp.model, problem.alpha(episode), as_laws(problem), noise, 0, pi,
         states, pairs, rewards, constraints, thresholds,
     )  # fmt: skip
     units = cmdp.units
@@ -216,15 +220,17 @@ def step_kernel(
 ) -> int:
     """The pair `row` = s*A + a at step h of episode n: its signals, written at h, and the next state."""
     k = h if model.payoffs.shape[1] > 1 else 0
+    after = successor(model.P, h, row, noise.transitions[n, h])
+    by_outcome = laws.outcomes.shape[0] > 0
     rewards[h] = signal(
         laws.codes[0], laws.parameters[0], model.payoffs[0, k, row], noise.rewards[n, h]
     )
     for i in range(alpha.shape[0]):
+        mean = laws.outcomes[i, row, after] if by_outcome else model.payoffs[1 + i, k, row]
         constraints[h, i] = signal(
-            laws.codes[1], laws.parameters[1],
-            model.payoffs[1 + i, k, row], noise.constraints[n, h, i],
-        )  # fmt: skip
+            laws.codes[1], laws.parameters[1], mean, noise.constraints[n, h, i]
+        )
         thresholds[h, i] = signal(
             laws.codes[2], laws.parameters[2], alpha[i, h], noise.thresholds[n, h, i]
         )
-    return successor(model.P, h, row, noise.transitions[n, h])
+    return after

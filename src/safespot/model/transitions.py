@@ -256,3 +256,13 @@ def pick(probabilities: Float, u: float) -> int:
         if n >= SHORT and u < total:
             break
     return min(passed, last)
+
+
+def average_over_successors(P: Transitions, values: Float) -> Float:
+    """``[S*A]``: the mean of `values` ``[S*A,S]`` over the next states of the first step."""
+    if P.dense.shape[0] > 0:
+        mean: Float = (P.dense[0] * values).sum(axis=1)
+        return mean
+    rows = np.repeat(np.arange(len(values)), np.diff(P.starts[0]))
+    weighed = P.probabilities * values[rows, P.successors]
+    return np.bincount(rows, weighed, len(values)).astype(np.float64)

@@ -8,7 +8,8 @@ with 1/3 each. Reaching the goal pays 1, stepping into a hole costs 1, and both 
     V_r = P(reach the goal within H steps),   V_cost = P(fall into a hole within H steps) <= limit.
 
 After an ending nothing more is paid or counted: a fall has been counted in full when it happened. The limit and
-its noisy signal (a 0 or 1 at every step, with mean limit / H) are our addition; Gymnasium's lake has none.
+its noisy signal (a 0 or 1 at every step, with mean limit / H) are our addition; Gymnasium's lake has none. An episode
+shows at most one fall (``constraint_totals=(0, 1)``).
 
 At the default limit of 1/20 (4x4: H = 20; 8x8: H = 40):
 
@@ -53,4 +54,5 @@ def make(map_name: str = "4x4", horizon: int | None = None, limit: float = 0.05)
         thresholds=[limit],
         senses="<=",
         endings=Ending(reward=0, constraints=0),
+        by_outcome=True,
     )

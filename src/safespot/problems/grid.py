@@ -25,7 +25,8 @@ default limit .05 the best is a mixture of them, **V* = .0405 + 306/37 · (.05 -
 is possible, so the margin is the limit; the best of the policies that never fall arrives with probability
 .057875.
 
-Problem, limit and threshold signal are ours; the signal's mean is limit/H in each step.
+Problem, limit and threshold signal are ours; the signal's mean is limit/H in each step. What is observed of the cost is
+the fall itself: an episode shows at most one (``constraint_totals=(0, 1)``).
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from ..arrays import as_count
 from ..errors import InvalidOption
 from ..model.cmdp import CMDP
 from ..model.problem import Problem
+from ..model.signals import ByOutcome, Signals
 
 MAP = ("....", ".OO.", "S..G")
 MOVES = ((-1, 0), (0, 1), (1, 0), (0, -1))  # up, right, down, left: turning is adding 1
@@ -67,4 +69,5 @@ def make(horizon: int = 10, limit: float = 0.05) -> Problem:
         senses="<=",
         horizon=H,
     )
-    return Problem(cmdp)
+    falls = (~over[:, None, None] & (cells == "O")) * np.ones((1, S, A, S))
+    return Problem(cmdp, Signals(constraints=ByOutcome(falls)))

@@ -171,7 +171,7 @@ class Training:
         truth = Truth(
             model=cmdp.model,
             target=problem.target,
-            laws=as_laws(problem.signals),
+            laws=as_laws(problem),
             offsets=offsets,
             scales=scales,
             scaled=bool(offsets.any() or (scales != 1.0).any()),
