@@ -107,6 +107,27 @@ class InUse(SafespotError, RuntimeError):
     """
 
 
+class UnsafeBaseline(SafespotError, UserWarning):
+    """A guard's baseline that breaks a limit, as its own episodes prove: a warning, and an error where it is to stop.
+
+    Examples:
+        >>> import warnings
+        >>> import safespot as ss
+        >>> problem = ss.problems.make("machine")
+        >>> learner = ss.Uniform(**problem.interface, episodes=500)
+        >>> reckless = [[0, 1], [0, 1]]  # strains the machine by 5, and 1 is allowed
+        >>> guard = ss.Guard(learner, reckless, budget=8, on_unsafe="stop")
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore", ss.UnsafeBaseline)
+        ...     try:
+        ...         run = ss.learn(problem, guard)
+        ...     except ss.UnsafeBaseline as found:
+        ...         print(str(found)[:52], guard.baseline_verdict)
+        the baseline breaks the limit of constraint 0, as it ('unsafe',)
+
+    """
+
+
 class UnknownName(SafespotError, KeyError):
     """A name that does not exist; the message suggests the nearest one.
 

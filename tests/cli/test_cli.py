@@ -230,6 +230,24 @@ def test_own_files_are_solved_and_run(tmp_path: Path, monkeypatch: pytest.Monkey
     assert found["finished"] == 2
     (study,) = found["studies"]
     assert study["optimum"] == pytest.approx(ss.solve(model.cmdp).value)
+    # What happened in the model of a log is said to have happened there, and proves nothing.
+    assert study["of"] == "the empirical model of 200 episodes"
+    assert all(line["certificates"] == [None] for line in study["lines"])
+    (low,), (high,) = study["proven_limits"]
+    assert low <= problem.cmdp.limits[0] <= high
+    text = runner.invoke(cli.app, [*arguments, "--out", "store"], catch_exceptions=False).stdout
+    assert "learned the empirical model of 200 episodes" in text
+    for verb in (" kept ", " broke ", " earned "):
+        assert all(
+            "In the empirical model of 200 episodes: " in line
+            for line in text.splitlines()
+            if verb in line
+        )
+    assert "safespot propose" in text
+    assert "proven safe" not in text
+    page = Path("store/report.html").read_text()
+    assert "In the empirical model of 200 episodes: " in page
+    assert "May it be deployed?" not in page
     # The same content is the same run wherever it lies; another content is another run.
     names = {run.stem for run in Path("store/runs").glob("*.parquet")}
     path.rename(tmp_path / "moved.parquet")

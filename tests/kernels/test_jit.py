@@ -110,6 +110,7 @@ def test_where_nothing_can_be_written_to_kernels_are_compiled_every_time(tmp_pat
 
 @needs_compiler
 def test_kernels_release_the_lock_and_keep_to_the_rules_of_numbers() -> None:
+    from safespot.kernels.parts import PartDispatcher
     from safespot.model import dynamic_programming, signals, simulation
     from safespot.spot import window as windows
     from safespot.training import metrics
@@ -126,7 +127,8 @@ def test_kernels_release_the_lock_and_keep_to_the_rules_of_numbers() -> None:
         assert options["nogil"] is True
         assert not options.get("fastmath")
         assert not options.get("parallel")
-        assert isinstance(kernel._cache, cache.PackageCache)  # type: ignore[attr-defined]
+        kept = isinstance(kernel._cache, cache.PackageCache)  # type: ignore[attr-defined]
+        assert kept != isinstance(kernel, PartDispatcher)
 
 
 @needs_compiler
@@ -226,7 +228,7 @@ def test_a_disjoint_kernel_is_told_so_and_no_other() -> None:
         x, out = np.arange(5.0), np.zeros(5)
         compiled(x, out)
         assert out.tolist() == [0.0, 2.0, 4.0, 6.0, 8.0]
-        (text,) = compiled.inspect_llvm().values()
+        (text,) = compiled.whole.inspect_llvm().values()
         promises.append(text.count(" noalias "))
     assert promises[1] > promises[0]
 
@@ -283,7 +285,7 @@ def test_kernels_have_the_same_bits_with_nothing_but_what_numba_offers_in_public
     plain = run_python(
         "from tests.support.digest import digests\n"
         "from safespot.kernels import jit\n"
-        "assert jit._pipeline() is None and '_nrt' not in jit._options(refcount=False, inline=True)\n"
+        "assert jit._parts() is None and '_nrt' not in jit._options(refcount=False, inline=True)\n"
         "for key, value in digests().items(): print(key, value)",
         SAFESPOT_PLAIN_NUMBA="1",
     )
@@ -303,8 +305,9 @@ def test_what_a_numba_does_not_have_is_left_out_with_a_word(
         patch.setattr(numba, "njit", fails)
         assert compilation._knows_nrt.__wrapped__() is False
     with monkeypatch.context() as patch:
-        patch.setitem(sys.modules, "safespot.kernels.nonnegative", None)
-        assert compilation._pipeline.__wrapped__() is None
+        patch.setitem(sys.modules, "safespot.kernels.parts", None)
+        patch.delattr("safespot.kernels.parts", raising=False)
+        assert compilation._parts.__wrapped__() is None
     assert "counting no references" in caplog.text
     assert "whole numbers that are never negative" in caplog.text
     assert "same results" in caplog.text

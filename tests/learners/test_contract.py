@@ -63,7 +63,8 @@ def test_who_played_may_be_said(subject: Subject, tmp_path: Path) -> None:
         silent.observe(episode)
     np.testing.assert_array_equal(told.statistics.n, silent.statistics.n)
     np.testing.assert_array_equal(told.threshold_bounds, silent.threshold_bounds)
-    if not isinstance(told, ss.SpotEpochs):  # whose trials count their own policy's episodes only
+    # Trials count their own policy's episodes only, and a guard charges those of others.
+    if not isinstance(told, ss.SpotEpochs | ss.Guard):
         assert contract.saved(told, tmp_path) == contract.saved(silent, tmp_path)
     for wrong in ("me", 0.5 * other, np.ones(3)):
         with pytest.raises(ss.InvalidOption, match="played"):

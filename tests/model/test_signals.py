@@ -278,7 +278,7 @@ def test_the_interface_is_all_that_a_learner_may_know() -> None:
     triage = ss.problems.make("triage")
     assert triage.interface.keys() == {
         "states", "actions", "horizon", "constraints", "start", "action_mask", "senses", "ranges",
-        "stationary",
+        "stationary", "state_names", "action_names", "limit_names", "units",
     }  # fmt: skip
     assert triage.interface["start"] is None  # a distribution is to be learned
     assert triage.interface["action_mask"] is triage.cmdp.actions

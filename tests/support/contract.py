@@ -52,6 +52,7 @@ BASELINE = {  # so lenient that a plan is found to be safe
 VARIANTS: dict[str, dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
     "spot": {
         "default": ({}, {"rho": 2.0}),
+        "guarded": ({"start": None}, {"rho": 2.0, "guard": {"budget": 12.0}}),
         "masked": ({"action_mask": MASK, "start": None}, {"slack": 0.5, "window": 0.5}),
         "bernstein": ({"action_mask": STEP_MASK, "start": 2}, {"rho": 2.0, "bonus": "bernstein"}),
         "anytime": ({}, {"rho": 2.0, "episodes": None, "window": 0.3, "estimator": "pooled"}),
@@ -85,6 +86,7 @@ VARIANTS: dict[str, dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
         "known": ({"stationary": True}, {"thresholds": [0.6, 0.9], "explore_budget": 9.0}),
         "units": (UNITS, {"explore_budget": [20.0, 6.0], "constraint_totals": [(0, 12), (6, 9)]}),
         "measured": ({}, {"known_rewards": np.full((S, A), 0.5), "delta": 0.5}),
+        "guarded": (UNITS, {"guard": {"budget": [60.0, 9.0], "credit": False}}),
     },
     "explore-then-plan": {"default": ({"stationary": True}, {})},
     "posterior-sampling": {"default": ({"stationary": True}, {}), "pool": ({"start": None}, {})},
@@ -109,6 +111,8 @@ class Subject:
         weights = self.mask * np.arange(1.0, 1.0 + A)
         given = weights / weights.sum(axis=2, keepdims=True)
         self.options = {k: given if v is GIVEN else v for k, v in self.options.items()}
+        if "guard" in self.options:
+            self.options["guard"] = {"baseline": given, **self.options["guard"]}
 
     def __repr__(self) -> str:
         return f"{self.name}-{self.variant}"

@@ -354,12 +354,97 @@ def test_practice() -> None:
     assert outcomes(found, "violates less") == outcomes(found, "success event") == [FAILS] * 4
 
 
+def said(run: RunSpec, _: Any, wrong: str = "", share: float = 0.0) -> tuple[Columns, Columns]:
+    """Columns and facts of a run of the sweep `evidence`; a share of the seeds gets something wrong."""
+    cmdp = read_setting(run.setting).problem.cmdp
+    sign = np.where(np.array(cmdp.senses) == "<=", 1.0, -1.0)
+    bad = wrong if run.seed < share * 300 else ""
+    columns: Columns = {"episode": [10, 1000], "regret": [1, 2]}
+    for i, limit in enumerate(cmdp.limits):
+        low, high = (-5.0, 6.0) if bad != "meter" else (3.0, 6.0)
+        columns |= {
+            f"violation_{i}": [1, 2], f"strong_violation_{i}": [1, 2],
+            f"evidence_violation_lower_{i}": [-50, low], f"evidence_violation_upper_{i}": [50, high],
+            f"threshold_lower_{i}": [0, limit - 0.1 if bad != "totals" else limit + 0.1],
+            f"threshold_upper_{i}": [limit + 1, limit + 0.2],
+        }  # fmt: skip
+    off = 0.3 * sign if bad == "certificates" else -0.3 * sign
+    certificates = [
+        {"episode": 300, "constraints": (cmdp.limits - 0.1 * sign).tolist()},
+        {"episode": 900, "constraints": (cmdp.limits + off).tolist()},
+    ]
+    value = 0.99 if run.learner_options.get("thresholds") else 0.985
+    if wrong == "price":
+        value -= 0.1 * ("thresholds" not in run.learner_options)
+    facts = {"certificates": certificates, "proposal": {"value": value}, "optimum": 1.0}
+    return columns, facts
+
+
+def spoken(**wrong: Any) -> Measurements:
+    runs = shipped_runs("evidence", Size.full)
+    made = [said(run, None, **wrong) for run in runs]
+    return Measurements(
+        Size.full,
+        {
+            "evidence": tuple(
+                Trace(run, 2.0, {k: np.array(v, float) for k, v in columns.items()}, facts)
+                for run, (columns, facts) in zip(runs, made, strict=True)
+            )
+        },
+    )
+
+
+@pytest.mark.parametrize("what", ["meter", "totals", "certificates"])
+def test_what_play_proves(what: str) -> None:
+    judge = JUDGES["evidence"]
+    assert outcomes(judge(spoken())) == [HOLDS] * 3
+    assert outcomes(judge(spoken(wrong=what, share=0.1))) == [HOLDS] * 3  # delta is 0.2
+    found = outcomes(judge(spoken(wrong=what, share=0.4)))
+    assert found == [
+        FAILS if name == what else HOLDS for name in ("meter", "totals", "certificates")
+    ]
+
+
+def test_epochs() -> None:
+    def strong(run: RunSpec, rng: Any, growth: float = 0.5, spot: float = 9.0) -> Columns:
+        more = spot if run.learner == "spot" else 1.0
+        return {"strong_violation": more * run.episodes**growth * rng.uniform(0.99, 1.01)}
+
+    def judged(wrong: str = "", **options: float) -> list[Outcome]:
+        phases = synthetic(phases=lambda run, rng: strong(run, rng, **options))
+        both = {**phases.traces, **spoken(wrong=wrong).traces}
+        return outcomes(JUDGES["epochs"](Measurements(Size.full, both)))
+
+    assert judged() == [HOLDS] * 3
+    assert judged(growth=0.8) == [OPEN, HOLDS, HOLDS]
+    assert judged(spot=0.5) == [HOLDS, FAILS, HOLDS]
+    assert judged(wrong="price") == [HOLDS, HOLDS, FAILS]
+
+
+@pytest.mark.parametrize(("over", "want"), [(0, HOLDS), (150, HOLDS), (300, FAILS)])
+def test_budget(over: int, want: Outcome) -> None:
+    """A run counts as over its budget if it ever was, whatever it ended with."""
+    runs = shipped_runs("budget", Size.full)
+    traces = tuple(
+        Trace(
+            run,
+            2.0,
+            {"violation_0": np.array([1.0, 40.5 if run.seed < over else 40.0, 3.0])},
+            {"guard": {"budget": [40.0], "share": 0.5}},
+        )
+        for run in runs
+    )
+    assert outcomes(JUDGES["budget"](Measurements(Size.full, {"budget": traces}))) == [want]
+
+
 # --- What is run
 
 
-def test_every_run_is_audited() -> None:
+def test_every_run_of_the_papers_claims_is_audited() -> None:
+    ours = {"evidence", "phases", "budget"}  # of learners that have no radii to audit
     for name in {name for claim in CLAIMS for name in claim.sweeps}:
-        assert {run.track for run in shipped_runs(name, Size.quick)} == {"audit"}
+        track = "every" if name in ours else "audit"
+        assert {run.track for run in shipped_runs(name, Size.quick)} == {track}
 
 
 def test_the_full_size_is_what_was_promised() -> None:

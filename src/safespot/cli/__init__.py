@@ -7,7 +7,7 @@ Ctrl-C.
 
 from __future__ import annotations
 
-from . import learning, problems, reporting, watching
+from . import learning, logs, problems, reporting, warming, watching
 from .application import app, main
 
-__all__ = ["app", "learning", "main", "problems", "reporting", "watching"]
+__all__ = ["app", "learning", "logs", "main", "problems", "reporting", "warming", "watching"]

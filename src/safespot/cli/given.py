@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import tomllib
@@ -9,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InvalidOption, UnknownName, unknown
+from ..errors import InvalidFile, InvalidOption, UnknownName, unknown
 
 if TYPE_CHECKING:
     from ..model.cmdp import CMDP
@@ -48,6 +49,39 @@ def parse_options(options: Sequence[str] | None) -> dict[str, Any]:
         except RecursionError:
             raise InvalidOption(f"the value of {name.strip()!r} nests too deep.") from None
     return parsed
+
+
+def as_guard(budget: Sequence[float] | None, baseline: str | None) -> dict[str, Any]:
+    """The learner's option `guard`, from what the command was given; nothing: no guard."""
+    if not budget:
+        if baseline is not None:
+            raise InvalidOption(
+                "--baseline is what a guard plays; say how much it may spend: --budget."
+            )
+        return {}
+    if baseline not in (None, "slater"):
+        baseline = read_policy(str(baseline))
+    spend = budget[0] if len(budget) == 1 else list(budget)
+    return {"guard": {"baseline": baseline or "slater", "budget": spend}}
+
+
+def read_policy(path: str) -> Any:
+    """The numbers of a policy in a file, as lists."""
+    from ..files import as_path, failure
+
+    try:
+        if Path(path).suffix == ".npy":
+            import numpy as np
+
+            return np.load(as_path(path), allow_pickle=False).tolist()
+        return json.loads(as_path(path).read_text())
+    except OSError as problem:
+        raise failure(f"cannot read {path}", problem) from None
+    except ValueError as problem:
+        raise InvalidFile(
+            f"{path} holds no policy: {problem}. Expected lists [H,S,A] or [S,A] of probabilities as JSON, or an array "
+            "(.npy)."
+        ) from None
 
 
 def read_target(target: str, options: dict[str, Any]) -> CMDP:

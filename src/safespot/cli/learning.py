@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .application import AsJson, Engine, EngineName, Options, Out, Scheduler, Workers, app
-from .given import count, parse_options, parse_stance, read_target
+from .given import as_guard, count, parse_options, parse_stance, read_target
 from .output import print_json
 
 if TYPE_CHECKING:
@@ -55,6 +55,22 @@ def run(
             help="An option of the learners that take it; may be repeated.",
         ),
     ] = None,
+    budget: Annotated[
+        list[float] | None,
+        typer.Option(
+            metavar="B",
+            help="Guard the learner: limits may be violated by so much over all episodes, in the constraint's units; "
+            "once for each constraint, or once for all (docs/guard.md).",
+        ),
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            metavar="slater|FILE",
+            help="What a guard plays where the budget leaves no room: the safest policy of the true model, or a policy "
+            "[H,S,A] or [S,A] in a .json or .npy file.  [default: slater]",
+        ),
+    ] = None,
     option: Options = None,
     out: Annotated[
         Path | None,
@@ -78,6 +94,7 @@ def run(
       safespot run dosing --stance 0 --stance 0.5 --stance 1 --episodes 50k --seeds 4
       safespot run inventory --learner spot-epochs --learner dope --episodes 5k
       safespot run random -o states=3 --learner spot -l bonus_scale=1 --episodes 1e6
+      safespot run dosing --budget 100
       safespot run log.parquet -o 'senses="<="' -o stationary=true
     """
     from .. import problems
@@ -91,7 +108,9 @@ def run(
             "options": {"path": str(Path(problem).resolve()), **parse_options(option)},
         }
     stances = [parse_stance(each) for each in stance or []]
-    learners = compared(learner or [], stances, parse_options(learner_option))
+    learners = compared(
+        learner or [], stances, parse_options(learner_option) | as_guard(budget, baseline)
+    )
     spec = {
         "episodes": count(episodes),
         "seeds": seeds,

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import json
+from pathlib import Path
 from typing import Any
 
 
 def print_json(answer: Any) -> None:
     """One document on standard output."""
     print(json.dumps(answer, indent=2, allow_nan=False, default=float))
+
+
+def write_policy(path: Path, policy: Any) -> None:
+    """A policy ``[H,S,A]`` as `.npy`, whole or not at all."""
+    import numpy as np
+
+    from ..files import as_path, replace
+
+    content = io.BytesIO()
+    np.save(content, policy)
+    replace(as_path(path), content.getvalue())

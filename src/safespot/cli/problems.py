@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +11,8 @@ import typer
 from ..errors import SafespotError
 from .application import AsJson, Options, app
 from .given import parse_options, read_target
-from .output import print_json
+from .logs import solve_log
+from .output import print_json, write_policy
 
 if TYPE_CHECKING:
     from ..model.cmdp import CMDP
@@ -101,17 +101,17 @@ def solve(
       safespot solve my-model.npz --policy best.npy
       safespot solve log.parquet -o 'senses="<="' -o stationary=true
     """
-    import numpy as np
-
-    from ..files import as_path, replace
+    from .. import problems
     from ..model.oracle import solve as solve_cmdp
+    from ..storage.tables import FORMATS
 
+    if target not in problems.names() and Path(target).suffix in FORMATS:
+        solve_log(target, parse_options(option), policy, as_json)
+        return
     cmdp = read_target(target, parse_options(option))
     solution = solve_cmdp(cmdp)
     if policy is not None:
-        content = io.BytesIO()
-        np.save(content, solution.policy)
-        replace(as_path(policy), content.getvalue())
+        write_policy(policy, solution.policy)
     about: dict[str, Any] = {
         "optimum": solution.value,
         "gap": solution.gap,

@@ -9,17 +9,21 @@ one may, if it was met at the last step only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from ..arrays import Float, Int, frozen, place
+from ..arrays import Float, Int, as_policy, frozen, place
 from ..errors import InvalidFile, InvalidOption
 from ..evidence.interface import Interface, make_interface
+from ..learners.model_errors import standard_errors
+from ..learners.pooled_models import Known, Pooled, count_model, imagine, row_starts
 from ..model.cmdp import CMDP
 from .logs import SHOWN, Log
+
+TRACE = 1e-9  # imaginary visits: enough for what nobody did to count as the worst, too few to matter elsewhere
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +47,25 @@ class EmpiricalModel:
     visits: Int  # [K, S, A]
     untried: Int  # [., 3]: (k, state, action) that nobody took where somebody acted; inadmissible in the CMDP
     unmet: Int  # [., 2]: (k, state) in which nobody acted; at the worst in the CMDP
+    episodes: int
+    pooled: Pooled = field(repr=False)  # the counts, inside
+
+    def standard_errors(self, policy: ArrayLike) -> tuple[float, Float]:
+        """Of ``evaluate(model.cmdp, policy)``: of its value, and of its constraints ``[m]``.
+
+        By the delta method: how far the model is from the truth by the chance of so few cases, where the truth is a
+        Markov process with these states. A normal approximation, and no bound.
+        """
+        c = self.cmdp
+        pi = np.array(as_policy(policy, (c.H, c.S, c.A), c.actions))
+        f = make_interface(c.S, c.A, c.H, c.m)
+        least = np.repeat([[0.0], [float(c.H)]], c.m, axis=1)
+        nothing = Known(np.zeros((1 + c.m, 1, c.S * c.A)), np.zeros(1 + c.m, np.bool_))
+        everything = np.ones((1, c.S * c.A), np.bool_)
+        model = count_model(self.pooled, imagine(f, TRACE, least, best=False), nothing, everything)
+        _, errors = standard_errors(model, nothing, pi, self.episodes)
+        units = c.units
+        return float(errors[0] * units.reward.scale), errors[1:] * np.abs(units.constraints.scale)
 
     def __str__(self) -> str:
         pooled = len(self.visits) == 1
@@ -58,6 +81,31 @@ class EmpiricalModel:
         return "\n".join(lines)
 
 
+def pool_log(log: Log, stationary: bool) -> Pooled:
+    """The counts of a log, inside, shared by the steps where they are alike; in the order in which a learner counts."""
+    f = make_interface(**log.interface)
+    inside = [f.check(episode) for episode in log.episodes]
+    K, pairs = 1 if stationary else f.H, f.S * f.A
+    states, taken = (np.array([getattr(e, name) for e in inside]) for name in ("states", "pairs"))
+    where = (np.arange(f.H) % K * pairs + taken).ravel()
+    rewards, constraints = (
+        np.array([getattr(e, name) for e in inside]) for name in ("rewards", "constraints")
+    )
+    each = np.concatenate([rewards[:, :, None], constraints], axis=2).reshape(-1, 1 + f.m)
+    sums: Float = np.stack([np.bincount(where, signal, K * pairs) for signal in each.T])
+    followed = sparse.coo_array(
+        (np.ones(where.size), (where, states[:, 1:].ravel())), (K * pairs, f.S)
+    ).tocsr()
+    return Pooled(
+        np.bincount(where, minlength=K * pairs).reshape(K, pairs).astype(np.float64),
+        sums.reshape(1 + f.m, K, pairs),
+        row_starts(followed.indptr[1:].astype(np.int64), K),
+        followed.indices.astype(np.int32),
+        followed.data,
+        np.bincount(states[:, 0], minlength=f.S) / len(inside),
+    )
+
+
 def empirical_model(
     log: Log, *, stationary: bool = False, thresholds: ArrayLike | None = None
 ) -> EmpiricalModel:
@@ -66,8 +114,8 @@ def empirical_model(
     Args:
         log: its episodes are counted.
         stationary: pool the steps, where nothing but the policy depends on them: every pair is then seen more often.
-        thresholds: known ones, ``[m]`` or ``[m,H]``; None takes the mean of the threshold samples. A step
-            without any sample takes the mean of all.
+        thresholds: known ones, ``[m]`` or ``[m,H]``; by default those of the log, and where it has none, the mean
+            of its threshold samples. A step without any sample takes the mean of all.
 
     Examples:
         >>> import safespot as ss
@@ -86,26 +134,18 @@ def empirical_model(
         raise InvalidOption(
             "stationary=True needs an action_mask [S,A] that is the same at every step."
         )
-    K = 1 if stationary else f.H
-    pairs = f.S * f.A
-    states, acted = (
-        np.array([getattr(e, name) for e in log.episodes]) for name in ("states", "actions")
+    thresholds = log.thresholds if thresholds is None else thresholds
+    counted = pool_log(log, stationary)
+    K, pairs = counted.n.shape
+    n = counted.n.astype(np.int64).ravel()
+    followed = sparse.csr_array(
+        (
+            counted.counts.copy(),
+            counted.states,
+            np.append(counted.first[:, :-1], len(counted.counts)),
+        ),
+        (K * pairs, f.S),
     )
-    # Episode by episode and step by step: sums are added up in the order in which a learner adds them up.
-    where = (np.arange(f.H) % K * pairs + states[:, :-1] * f.A + acted).ravel()
-    n = np.bincount(where, minlength=K * pairs)
-    followed = sparse.coo_array(
-        (np.ones(where.size), (where, states[:, 1:].ravel())), (K * pairs, f.S)
-    ).tocsr()
-    signals = np.concatenate(
-        [
-            np.stack([e.rewards for e in log.episodes])[:, :, None],
-            [e.constraints for e in log.episodes],
-        ],
-        axis=2,
-    ).reshape(-1, 1 + f.m)
-    sums = np.stack([np.bincount(where, signal, K * pairs) for signal in signals.T])
-
     visited = (n > 0).reshape(K, f.S, f.A)
     declared = np.asarray(f.mask[:K])
     unmet = ~visited.any(axis=2)
@@ -117,25 +157,29 @@ def empirical_model(
     back = sparse.coo_array((np.ones(lowest.size), (lowest, lowest // f.A % f.S)), followed.shape)
     followed.data /= np.repeat(n, np.diff(followed.indptr))
     chances = (followed + back).tocsr()
-    worst = np.r_[f.units.reward.outside(0.0), f.units.constraints.outside(np.zeros(f.m))]
-    means = np.where(n > 0, sums / np.maximum(n, 1), worst[:, None]).reshape(1 + f.m, K, f.S, f.A)
+    # What nobody did counts as the worst: 0, inside.
+    inside = (counted.sums / np.maximum(counted.n, 1.0)).reshape(1 + f.m, K, f.S, f.A)
+    rewards = f.units.reward.outside(inside[0])
+    constraints = np.moveaxis(f.units.constraints.outside(np.moveaxis(inside[1:], 0, -1)), -1, 0)
     each = [chances[k * pairs : (k + 1) * pairs] for k in range(K)]
     cmdp = CMDP(
         each[0] if stationary else each,
-        means[0, 0] if stationary else means[0],
-        means[1:, 0] if stationary else means[1:],
+        rewards[0] if stationary else rewards,
+        constraints[:, 0] if stationary else constraints,
         _mean_thresholds(log, K, f) if thresholds is None else thresholds,
-        _start(states[:, 0], f.S),
+        _start(counted.start),
         f.units.senses,
         admissible[0] if stationary else admissible,
         f.units.reward_range,
         f.units.constraint_ranges,
         horizon=f.H,
+        **f.names.arguments,
     )
     untried = np.argwhere(declared & ~visited & ~np.asarray(unmet)[:, :, None])
     return EmpiricalModel(
-        cmdp, frozen(n.reshape(K, f.S, f.A)), frozen(untried), frozen(np.argwhere(unmet))
-    )
+        cmdp, frozen(n.reshape(K, f.S, f.A)), frozen(untried), frozen(np.argwhere(unmet)),
+        len(log.episodes), counted,
+    )  # fmt: skip
 
 
 def _mean_thresholds(log: Log, K: int, f: Interface) -> Float:
@@ -153,6 +197,5 @@ def _mean_thresholds(log: Log, K: int, f: Interface) -> Float:
     return np.broadcast_to(means.T, (f.m, f.H)).copy()
 
 
-def _start(states: Int, S: int) -> int | Float:
-    counts = np.bincount(states, minlength=S)
-    return int(states[0]) if np.count_nonzero(counts) == 1 else counts / len(states)
+def _start(shares: Float) -> int | Float:
+    return int(shares.argmax()) if np.count_nonzero(shares) == 1 else shares

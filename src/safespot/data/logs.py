@@ -1,8 +1,7 @@
 """Logged episodes: read and checked.
 
-A log has the columns of `storage.episode_table`; an episode is any whole number, and other columns are ignored.
-
-An episode is taken whole or not at all: one wrong value rejects all of it, since a learner observes whole episodes.
+A log has the columns of `storage.episode_table`, or says which of its own they are (`log_tables`); an episode is any
+whole number, and other columns are ignored.
 """
 
 from __future__ import annotations
@@ -13,39 +12,26 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import files
-from ..arrays import Bool, Episode, Float, Int
-from ..errors import InvalidFile, InvalidOption, SafespotError
+from ..arrays import Episode, Float, as_floats, frozen
+from ..errors import InvalidFile, InvalidOption, unknown
 from ..evidence.certificate import UNKNOWN_POLICY
 from ..evidence.interface import Interface, make_interface
 from ..learners.learner import Learner
 from ..model.outcome_tables import Ending, absorbing_states, mask_with_endings
-from ..storage import tables
 from ..storage.durable import DurableLearner
-from ..storage.episode_table import Columns, check_ending, step_columns, write_rows
-from ..units import ROUNDING, Affine
+from ..storage.episode_table import Columns, step_columns, write_rows
+from ..units import spread_thresholds
+from .log_checks import Rejection, Rows, find_wrong, first_wrong, sort_rows, threshold_samples
+from .log_tables import PROPENSITY, LogTable, Names, read_table
 
-INDICES = ("step", "state", "action", "next_state")
 ENTRIES = 10**8  # of [H,S,A], at most, where the sizes are guessed from the data
 SHOWN = 5  # examples in a report
-
-
-class Rejection(NamedTuple):
-    """Why an episode was left out: its first wrong value."""
-
-    episode: int  # its number in the log
-    step: float
-    column: str
-    value: float  # infinite where it was no number at all
-    reason: str
-
-    def __str__(self) -> str:
-        return f"episode {self.episode}, step {self.step:g}: {self.column} {self.value:g} {self.reason}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +57,13 @@ class Log:
     interface: dict[str, Any]  # the arguments of a learner that can observe the episodes
     episodes: tuple[Episode, ...]  # in the order of the log
     rejected: tuple[Rejection, ...]
+    thresholds: Float | None = None  # [m] or [m,H]: the limits, where they are known
+    propensities: Float | None = (
+        None  # [episodes, H]: of the actions taken, where the log has them; NaN: missing
+    )
+    state_names: Names | None = None  # [S]: where the log has texts for them; so of the next
+    action_names: Names | None = None
+    constraint_names: Names = ()  # [m]: what stands behind "constraint_" or "cost_"
 
     @property
     def reasons(self) -> dict[str, int]:
@@ -89,32 +82,45 @@ class Log:
 
 def read_log(
     source: str | Path | Any,
-    states: int | None = None,
-    actions: int | None = None,
+    states: int | Sequence[str] | None = None,
+    actions: int | Sequence[str] | None = None,
     horizon: int | None = None,
     constraints: int | None = None,
-    start: int | None = None,
+    start: int | str | None = None,
     action_mask: ArrayLike | None = None,
-    senses: str | Sequence[str] = ">=",
+    senses: str | Sequence[str] | None = None,
     ranges: Mapping[str, Any] | None = None,
     stationary: bool = False,
+    state_names: Sequence[str] | None = None,
+    action_names: Sequence[str] | None = None,
+    limit_names: Sequence[str] | None = None,
+    units: Mapping[str, Any] | None = None,
     *,
-    endings: Ending | Mapping[int, Ending] | None = None,
+    columns: Mapping[str, str] | None = None,
+    thresholds: ArrayLike | None = None,
+    endings: Ending | Mapping[Any, Ending] | None = None,
 ) -> Log:
     """The episodes of a log that a learner with this interface can observe.
 
     Args:
         source: a `.csv` or `.parquet` file, a mapping of columns, or a pandas DataFrame.
-        states: S; this and the next eight are what ``problem.interface`` and `env_interface` say. Sizes that are
-            not given are the largest ones in the data.
-        actions: A.
+        states: S, or the names of the states in the order of their numbers; this and the next twelve are what
+            ``problem.interface`` and `env_interface` say. Sizes that are not given are the largest ones in the data.
+        actions: A, or their names.
         horizon: H.
         constraints: m.
         start: the state in which every episode starts; None allows any.
         action_mask: ``[S,A]`` or ``[H,S,A]``.
-        senses: ``">="``, ``"<="``, or one per constraint.
+        senses: ``">="``, ``"<="``, or one per constraint; by default ``"<="`` for columns ``cost_…``, else ``">="``.
         ranges: of rewards and constraints, [0,1] by default.
         stationary: whether every step is alike.
+        state_names: what the states are called, absorbing ones included; by default the log's own texts. This and the
+            next three are kept for whoever reads of them.
+        action_names: what the actions are called.
+        limit_names: what the constraints are called.
+        units: what an episode's reward and constraints are measured in.
+        columns: what the log's columns are, by their names there: ``{"patient": "episode", "dose": "cost_dose"}``.
+        thresholds: the limits where they are known, ``[m]`` or ``[m,H]``; threshold columns may then be absent.
         endings: what the steps after an early end pay and count (deviation D7): one `Ending` for all, or one for each
             state in which an episode can end. Their absorbing states are the last of the S. Without it an
             episode of fewer than H steps is rejected.
@@ -129,46 +135,51 @@ def read_log(
 
     """
     name = str(source) if isinstance(source, str | Path) else "the log"
-    table = _table(source, name)
-    absorbing, _ = absorbing_states(endings, 0, error=InvalidOption)
+    table = read_table(
+        source, name, columns, _names("states", states), _names("actions", actions),
+        limits_known=thresholds is not None,
+    )  # fmt: skip
+    ends = _numbered_endings(endings, table.states)
+    absorbing, _ = absorbing_states(ends, 0, error=InvalidOption)
+    extra = len(absorbing)
     given: dict[str, Any] = {
-        "states": _size(table, "state", "next_state") + len(absorbing) if states is None else states,
-        "actions": _size(table, "action") if actions is None else actions,
+        "states": _size(table, "state", "next_state") + extra if states is None else
+                  len(states) + extra if isinstance(states, Sequence) else states,
+        "actions": _size(table, "action") if actions is None else
+                   len(actions) if isinstance(actions, Sequence) else actions,
         "horizon": _size(table, "step") if horizon is None else horizon,
-        "constraints": _constraints(table) if constraints is None else constraints,
-        "start": start,
+        "constraints": len(table.constraints) if constraints is None else constraints,
+        "start": _number("start", start, table.states),
         "action_mask": action_mask,
-        "senses": senses,
+        "senses": _senses(table, senses),
         "ranges": ranges,
         "stationary": stationary,
+        "state_names": _named(table.states, extra) if state_names is None else state_names,
+        "action_names": table.actions if action_names is None else action_names,
+        "limit_names": _limit_names(table) if limit_names is None else limit_names,
+        "units": units,
     }  # fmt: skip
     if None in (states, actions, horizon):
         _check_sizes(given, name)
     f = make_interface(**given)
-    if f.m != _constraints(table):
+    if f.m != len(table.constraints):
         raise InvalidFile(
-            f"{name} has {_constraints(table)} constraint columns; the interface has {f.m}."
+            f"{name} has {len(table.constraints)} constraint columns; the interface has {f.m}."
         )
-    own = f.S - len(absorbing)
     if absorbing and action_mask is None:
-        given["action_mask"] = mask_with_endings(None, own, f.A, len(absorbing))
+        given["action_mask"] = mask_with_endings(None, f.S - extra, f.A, extra)
         f = make_interface(**given)
-    _, home = absorbing_states(endings, own)
-    padding = [ending.payoffs(f.m, error=InvalidOption) for ending in absorbing]
-
-    table, first, length = _sorted(table)
-    wrong = _wrong(table, first, length, f, own, home)
-    rejected = _rejections(table, first, length, wrong)
-    bad = {rejection.episode for rejection in rejected}
-    episodes = []
-    for row, steps in zip(first.tolist(), length.tolist(), strict=True):
-        if int(table["episode"][row]) not in bad:
-            rows = slice(row, row + steps)
-            # After H steps only a state can tell whether the episode has ended.
-            ended = steps < f.H or isinstance(endings, Mapping)
-            after = home(int(table["next_state"][rows][-1])) if ended else None
-            episodes.append(_episode(table, rows, f, after, padding, own))
-    return Log(name, given, tuple(episodes), tuple(rejected))
+    given |= f.names.arguments
+    _check_costs(table, f)
+    limits = None
+    if thresholds is not None:
+        limits = as_floats("thresholds", thresholds, error=InvalidOption)
+        spread_thresholds(limits, f.H, f.units, error=InvalidOption)
+    played, propensities, rejected = _episodes(table, f, ends)
+    return Log(
+        name, given, played, rejected, None if limits is None else frozen(limits), propensities,
+        table.states, table.actions, table.constraints,
+    )  # fmt: skip
 
 
 def warm_start(
@@ -250,79 +261,67 @@ def columns(episodes: Iterable[Episode]) -> Columns:
     )
 
 
-# Reading
+# What is given
 
 
-def _table(source: Any, name: str) -> Columns:
-    """The columns of a log as float64 (the episodes' numbers as int64): NaN is missing, infinity not a number."""
-    import duckdb
-
-    with tables.connect() as database:
-        try:
-            relation = "log"
-            if isinstance(source, str | Path):
-                relation = _relation(files.as_path(source))
-            elif isinstance(source, Mapping):
-                database.register("log", {str(k): np.asarray(v) for k, v in source.items()})
-            else:
-                database.register("log", source)
-            described = database.execute(f"describe select * from {relation}").fetchall()
-            named = _named([str(row[0]) for row in described], name)
-            if isinstance(source, str | Path) and Path(source).suffix == ".parquet":
-                tables.check_rows(database, [Path(source)], len(named))
-            chosen = ", ".join(f"{_cast(column)} as {column}" for column in named)
-            found = database.execute(f"select {chosen} from {relation}").fetchnumpy()
-        except SafespotError:
-            raise
-        except OSError as problem:
-            raise files.failure(f"cannot read {name}", problem) from None
-        # Ragged arrays are a ValueError, and what is no table at all whatever DuckDB makes of it.
-        except (duckdb.Error, ValueError, TypeError, RuntimeError) as problem:
-            raise InvalidFile(f"cannot read {name}: {str(problem).splitlines()[0]}") from None
-    unnumbered = np.ma.getmaskarray(found["episode"])
-    if unnumbered.size == 0:
-        raise InvalidFile(f"{name} has no rows.")
-    if unnumbered.any():
-        row = unnumbered.argmax()
-        raise InvalidFile(f"{name}: row {row} (from 0) has an episode that is not a whole number.")
-    return {column: np.asarray(found[column]) for column in named}
+def _named(states: Names | None, absorbing: int) -> Names | None:
+    """The names of the states of a log, with those of the absorbing ones that follow."""
+    if states is None:
+        return None
+    return (*states, *(f"ended {k}" if absorbing > 1 else "ended" for k in range(absorbing)))
 
 
-def _relation(path: Path) -> str:
-    check_ending(path)
-    if not path.is_file():
-        raise InvalidFile(f"file not found: {path}.")
-    return tables.csv(path) if path.suffix == ".csv" else tables.parquet([path])
+def _limit_names(table: LogTable) -> Names | None:
+    """What constraints are called where their columns have more than numbers."""
+    return None if all(name.isdigit() for name in table.constraints) else table.constraints
 
 
-def _named(there: list[str], name: str) -> list[str]:
-    """The columns to read; constraints and thresholds are counted."""
-    m = 0
-    while f"constraint_{m}" in there:
-        m += 1
-    needed = [
-        "episode", *INDICES, "reward",
-        *(f"constraint_{i}" for i in range(max(m, 1))), *(f"threshold_{i}" for i in range(m)),
-    ]  # fmt: skip
-    missing = [column for column in needed if column not in there]
-    if missing:
-        raise InvalidFile(
-            f"{name} lacks the columns {', '.join(missing)}; it has {', '.join(there)}. A log without threshold "
-            "samples has their columns all the same, empty."
+def _names(what: str, given: Any) -> Sequence[str] | None:
+    """The names of states or actions, if names are given."""
+    if given is None or not isinstance(given, Sequence):
+        return None
+    if (
+        isinstance(given, str)
+        or not all(isinstance(name, str) for name in given)
+        or len(set(given)) < len(given)
+    ):
+        raise InvalidOption(
+            f"{what} must be a number, or a list of different names; got {given!r}."
         )
-    return needed
+    return given
 
 
-def _cast(column: str) -> str:
-    """A column's numbers in SQL: text that is not a number becomes infinite, and NULL as the number of an episode."""
-    if column == "episode":
-        number = "try_cast(episode as double)"  # whole, or else the cast to a bigint would round it
-        return f"case when {number} = floor({number}) then try_cast(episode as bigint) end"
-    return f"case when {column} is null then 'nan'::double else coalesce(try_cast({column} as double), 'infinity') end"
+def _number(what: str, value: Any, names: Names | None) -> Any:
+    """The number of a state that is given by its name; anything else as it is."""
+    if not isinstance(value, str):
+        return value
+    if value not in (names or ()):
+        raise InvalidOption(f"{what}: {unknown('state', value, names or ())}")
+    return (names or ()).index(value)
 
 
-def _constraints(table: Columns) -> int:
-    return sum(name.startswith("constraint_") for name in table)
+def _numbered_endings(endings: Any, names: Names | None) -> Any:
+    """Endings by the numbers of their states, where they are given by names."""
+    if not isinstance(endings, Mapping):
+        return endings
+    return {_number("endings", state, names): ending for state, ending in endings.items()}
+
+
+def _senses(table: LogTable, senses: Any) -> Any:
+    """What is given; by default a cost may be at most its limit, and all else must be at least."""
+    if senses is not None or not any(table.costs):
+        return ">=" if senses is None else senses
+    return tuple("<=" if cost else ">=" for cost in table.costs)
+
+
+def _check_costs(table: LogTable, f: Interface) -> None:
+    """A cost that must be at least its limit is a mistake."""
+    for i, (cost, sense) in enumerate(zip(table.costs, f.units.senses, strict=True)):
+        if cost and sense == ">=":
+            raise InvalidOption(
+                f"the column {table.labels[f'constraint_{i}']!r} is a cost, which may be at most its limit, and senses "
+                'says ">=" of it. Leave senses out, or read the column as constraint_… (columns=).'
+            )
 
 
 def _check_sizes(given: dict[str, Any], name: str) -> None:
@@ -335,138 +334,75 @@ def _check_sizes(given: dict[str, Any], name: str) -> None:
         )
 
 
-def _size(table: Columns, *names: str) -> int:
+def _size(table: LogTable, *names: str) -> int:
     """One more than the largest whole number in some columns."""
-    values = np.concatenate([table[name] for name in names])
+    values = np.concatenate([table.columns[name] for name in names])
     whole = values[np.isfinite(values) & (values == np.floor(values))]
     return int(max(whole.max(initial=0.0), 0.0)) + 1
 
 
-def _sorted(table: Columns) -> tuple[Columns, Int, Int]:
-    """The rows by episode, in the order of the log, and by step; where each episode begins, and its length."""
-    _, seen, which = np.unique(table["episode"], return_index=True, return_inverse=True)
-    rank = np.empty(len(seen), np.int64)
-    rank[np.argsort(seen)] = np.arange(len(seen))
-    order = np.lexsort((table["step"], rank[which]))
-    length = np.bincount(rank[which])
-    return (
-        {name: column[order] for name, column in table.items()},
-        np.cumsum(length) - length,
-        length,
-    )
+# The episodes
 
 
-# Checking
-
-
-def _wrong(
-    table: Columns, first: Int, length: Int, f: Interface, own: int, home: Any
-) -> list[tuple[Bool, str, str]]:
-    """What can be wrong with a row: (which rows ``[rows]``, the column, the reason), what matters most first."""
-    rows = len(table["step"])
-    position = np.arange(rows) - np.repeat(first, length)
-    last = position == np.repeat(length, length) - 1
-    step, state, action, after = (table[name] for name in INDICES)
-    found = [
-        (~_whole(step), "step", "is not a whole number"),
-        (step >= f.H, "step", f"lies beyond the {f.H} steps of an episode"),
-        ((position > 0) & (step == np.roll(step, 1)), "step", "occurs twice"),
-        (step != position, "step", "follows a missing step"),
-    ]
-    for name, column, count in (
-        ("state", state, own),
-        ("action", action, f.A),
-        ("next_state", after, own),
-    ):
-        kind = name.removeprefix("next_")
-        found.append((~_whole(column), name, "is not a whole number"))
-        found.append(((column < 0) | (column >= count), name, f"is not one of the {count} {kind}s"))
-    sound = ~np.logical_or.reduce([mask for mask, _, _ in found])
-    h, s, a = (np.where(sound, column, 0).astype(np.int64) for column in (step, state, action))
-    found.append((sound & ~f.mask[h, s, a], "action", "is not admissible in its state"))
-    found.append(
-        (
-            ~last & np.roll(sound, -1) & (after != np.roll(state, -1)),
-            "next_state",
-            "is not the next step's state",
-        )
-    )
-    if f.start is not None:
-        found.append(
-            ((position == 0) & (state != f.start), "state", f"is not the start, {f.start}")
-        )
-    found += _wrong_signals(table, f)
-    early = np.flatnonzero(last & sound & (position < f.H - 1))
-    undeclared = np.zeros(rows, np.bool_)
-    undeclared[early] = [home(int(n)) is None for n in after[early]]
-    reason = f"ends an episode before its {f.H} steps, and no ending is declared for it"
-    found.append((undeclared, "next_state", reason))
-    return found
-
-
-def _wrong_signals(table: Columns, f: Interface) -> list[tuple[Bool, str, str]]:
-    sampled = ~np.isnan([table[f"threshold_{i}"] for i in range(f.m)]).all(axis=0)
-    ranges = [("reward", f.units.reward)]
-    for i, terms in enumerate(zip(*f.units.constraints, strict=True)):
-        ranges += [(f"{kind}_{i}", Affine(*terms)) for kind in ("constraint", "threshold")]
-    found = []
-    for name, terms in ranges:
-        column, needed = table[name], sampled if name.startswith("threshold") else np.True_
-        inside = terms.inside(column)
-        found += [
-            (np.isnan(column) & needed, name, "is missing"),
-            (np.isinf(column), name, "is not a finite number"),
-            (
-                (inside < -ROUNDING) | (inside > 1.0 + ROUNDING),
-                name,
-                "lies outside its declared range",
-            ),
-        ]
-    return found
-
-
-def _whole(column: Float) -> Bool:
-    whole: Bool = np.isfinite(column) & (column == np.floor(column))
-    return whole
-
-
-def _rejections(
-    table: Columns, first: Int, length: Int, wrong: list[tuple[Bool, str, str]]
-) -> list[Rejection]:
-    """The first wrong value of each episode that has one."""
-    which = np.full(len(table["step"]), -1)
-    for k, (mask, _, _) in reversed(list(enumerate(wrong))):
-        which[mask] = k
-    rows = np.flatnonzero(which >= 0)
-    episode = np.repeat(np.arange(len(first)), length)[rows]
-    _, earliest = np.unique(episode, return_index=True)
-    found = []
-    for row in rows[earliest]:
-        _, column, reason = wrong[which[row]]
-        step, value = float(table["step"][row]), float(table[column][row])
-        found.append(Rejection(int(table["episode"][row]), step, column, value, reason))
-    return found
+def _episodes(
+    table: LogTable, f: Interface, endings: Ending | Mapping[int, Ending] | None
+) -> tuple[tuple[Episode, ...], Float | None, tuple[Rejection, ...]]:
+    """Those that can be used, the propensities of their actions, and why others are rejected."""
+    absorbing, _ = absorbing_states(endings, 0)
+    own = f.S - len(absorbing)
+    _, home = absorbing_states(endings, own)
+    padding = [ending.payoffs(f.m, error=InvalidOption) for ending in absorbing]
+    rows = sort_rows(table)
+    samples = threshold_samples(rows, f.H, f.m)
+    rejected = first_wrong(rows, find_wrong(rows, samples, f, own, home))
+    episodes, propensities = [], []
+    for k, (row, steps) in enumerate(zip(rows.first.tolist(), rows.length.tolist(), strict=True)):
+        if k not in rejected:
+            part = slice(row, row + steps)
+            # After H steps only a state can tell whether the episode has ended.
+            ended = steps < f.H or isinstance(endings, Mapping)
+            after = home(int(rows.table.columns["next_state"][part][-1])) if ended else None
+            episodes.append(_episode(rows, samples, part, f, after, padding, own))
+            if PROPENSITY in table.columns:
+                # After its end an episode has no choice.
+                taken = rows.table.columns[PROPENSITY][part]
+                propensities.append(np.pad(taken, (0, f.H - steps), constant_values=1.0))
+    found = np.reshape(propensities, (-1, f.H)) if PROPENSITY in table.columns else None
+    return tuple(episodes), None if found is None else frozen(found), tuple(rejected.values())
 
 
 def _episode(
-    table: Columns, rows: slice, f: Interface, after: int | None, padding: list[Float], own: int
+    rows: Rows,
+    samples: Float,
+    part: slice,
+    f: Interface,
+    after: int | None,
+    padding: list[Float],
+    own: int,
 ) -> Episode:
     """The rows of a valid episode; `after` is the absorbing state in which it goes on."""
-    states = np.append(table["state"][rows], table["next_state"][rows.stop - 1]).astype(np.int64)
+    columns = rows.table.columns
+    states = np.append(columns["state"][part], columns["next_state"][part.stop - 1]).astype(
+        np.int64
+    )
     left = f.H - len(states) + 1
     if after is not None:
         states[-1] = after
     signals = np.stack(
-        [table[name][rows] for name in ("reward", *(f"constraint_{i}" for i in range(f.m)))], axis=1
+        [columns[name][part] for name in ("reward", *(f"constraint_{i}" for i in range(f.m)))],
+        axis=1,
     )
-    samples = np.stack([table[f"threshold_{i}"][rows] for i in range(f.m)], axis=1)
+    sampled = samples[part]
     if left:
         signals = np.r_[signals, np.tile(padding[states[-1] - own], (left, 1))]
-        samples = np.pad(samples, ((0, left), (0, 0)), constant_values=np.nan)
+        # One sample for the whole episode counts in the steps after its end too.
+        whole = rows.table.sampled == "threshold_total"
+        after_end = sampled[-1:] if whole else np.full((1, f.m), np.nan)
+        sampled = np.r_[sampled, np.tile(after_end, (left, 1))]
     return Episode(
         np.pad(states, (0, left), mode="edge"),
-        np.pad(table["action"][rows].astype(np.int64), (0, left)),
+        np.pad(columns["action"][part].astype(np.int64), (0, left)),
         signals[:, 0],
         signals[:, 1:],
-        samples,
+        sampled,
     )

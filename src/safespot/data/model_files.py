@@ -1,7 +1,8 @@
 """One's own model from a file: arrays in `.npz` or safetensors, a TOML, or a log of episodes.
 
 The names in a file of arrays are the arguments of `CMDP`: transitions, rewards, constraints, thresholds, and start,
-senses, actions, reward_range, constraint_ranges and horizon where they are needed. What `CMDP.save` wrote is read
+senses, actions, reward_range, constraint_ranges, horizon, names and units where they are needed. What `CMDP.save` wrote
+is read
 too. A log (`.csv`, `.parquet`) becomes its empirical model, with the options of `read_log` and `empirical_model`.
 Nothing in a file is ever executed.
 """
@@ -32,7 +33,7 @@ from .empirical import EmpiricalModel, empirical_model
 from .logs import Log, read_log
 
 NEEDED = ("transitions", "rewards", "constraints", "thresholds")
-TEXTS = ("senses",)
+TEXTS = ("senses", "state_names", "action_names", "limit_names", "units")
 COUNTS = ("horizon",)
 # What reading a file of another kind can raise; a RecursionError is a RuntimeError.
 UNREADABLE = (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
@@ -65,30 +66,45 @@ def read_cmdp(path: str | Path, /, **options: Any) -> CMDP:
 
 
 def read_model(path: str | Path, /, **options: Any) -> tuple[Log, EmpiricalModel]:
-    """A log and its empirical model; the options are those of `read_log` and `empirical_model`.
+    """A log and its empirical model; the options are those of `read_log` and `empirical_model`."""
+    counting = list(inspect.signature(empirical_model).parameters)[1:]
+    counted = {name: options[name] for name in counting if name in options}
+    reading = list(inspect.signature(read_log).parameters)[1:]
+    log = read_logged(
+        path, **{k: v for k, v in options.items() if k in reading or k not in counting}
+    )
+    return log, empirical_model(log, **counted)
+
+
+def read_logged(path: str | Path, /, **options: Any) -> Log:
+    """A log; the options are those of `read_log`.
 
     Options may come from TOML: an ending is then a table of its reward and its constraints, and several are a
     table of such tables by state.
     """
-    reading, counting = (
-        list(inspect.signature(f).parameters)[1:] for f in (read_log, empirical_model)
-    )
-    takes = [*reading, *counting]
+    takes = list(inspect.signature(read_log).parameters)[1:]
     for name in options:
         if name not in takes:
             raise InvalidOption(f"log {path}: {unknown('option', name, takes)}")
-    given = {name: options[name] for name in reading if name in options}
-    if isinstance(given.get("endings"), dict):
-        given["endings"] = _endings(given["endings"])
-    log = read_log(path, **given)
-    return log, empirical_model(log, **{k: options[k] for k in counting if k in options})
+    if isinstance(options.get("endings"), dict):
+        options = {**options, "endings": _endings(options["endings"])}
+    return read_log(path, **options)
 
 
-def _endings(table: Mapping[str, Any]) -> Ending | dict[int, Ending]:
+def read_array(path: str | Path) -> NDArray:
+    """The array of an `.npy` file."""
+    path = as_path(path)
+    try:
+        return _npy(path.read_bytes())
+    except (*UNREADABLE,) as problem:
+        raise InvalidFile(f"cannot read {path}: {problem}.") from None
+
+
+def _endings(table: Mapping[str, Any]) -> Ending | dict[int | str, Ending]:
     try:
         if set(table) == {"reward", "constraints"}:
             return Ending(**table)
-        return {int(state): Ending(**each) for state, each in table.items()}
+        return {int(s) if s.isdecimal() else s: Ending(**each) for s, each in table.items()}
     except (TypeError, ValueError):
         raise InvalidOption(
             f"endings cannot be read: {table!r}. Write {{ reward = 0, constraints = [0] }}, or by state, "

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from ..arrays import Bool, Float, as_count, frozen
 from ..errors import InvalidFile
 from ..files import checksum, read_arrays, write_arrays
+from ..names import UNNAMED, Names, make_names
 
 SUBJECTS = ("policy", "mixture", "practice")
 
@@ -57,6 +58,7 @@ class Certificate:
     policy_digest: str  # of that policy; of all of a mixture
     data_digest: str  # of what was seen
     doubts: tuple[str, ...] = ()  # sentences: what was seen that contradicts an assumption
+    names: Names = UNNAMED  # of the limits
 
     def __post_init__(self) -> None:
         if self.subject not in SUBJECTS:
@@ -108,6 +110,7 @@ class Certificate:
             "senses": list(self.senses),
             "assumptions": list(self.assumptions),
             "doubts": list(self.doubts),
+            "names": self.names.arguments,
             "more": [None if math.isinf(n) else int(n) for n in self.more],
             "verdict": list(self.verdict),
         }
@@ -132,6 +135,7 @@ class Certificate:
                 policy_digest=_text(plain["policy_digest"]),
                 data_digest=_text(plain["data_digest"]),
                 doubts=_texts(plain["doubts"]),
+                names=make_names((0, 0, len(plain["senses"])), **plain.get("names", {})),
             )
             made._check()
             if list(made.verdict) != plain["verdict"]:
@@ -172,7 +176,7 @@ class Certificate:
 
     def __str__(self) -> str:
         lines = [f"Certificate with confidence {self.confidence:.6g}. On average over an episode:"]
-        lines += [f"  constraint {i}: {self._judgement(i)}" for i in range(len(self.senses))]
+        lines += [f"  {self.names.limit(i)}: {self._judgement(i)}" for i in range(len(self.senses))]
         lines.append(f"  The reward lies {_interval(*self.reward_bounds)}.")
         lines += ["", self.basis, "", "It assumes that"]
         lines += [f"  - {assumption}" for assumption in self.assumptions]

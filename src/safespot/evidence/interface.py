@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from ..arrays import Bool, Episode, Float, InsideEpisode, as_count, first, frozen, place
 from ..errors import InvalidEpisode, InvalidOption
+from ..names import UNNAMED, Names, make_names
 from ..units import ROUNDING, Units, units_of_interface
 
 
@@ -56,6 +57,7 @@ class Interface:
     mask: Bool  # [H, S, A]
     units: Units
     stationary: bool = False  # p, r and g do not depend on the step
+    names: Names = UNNAMED  # what people call all that
     doubts: Doubts = field(default_factory=Doubts)
 
     @property
@@ -64,7 +66,7 @@ class Interface:
         return {
             "states": self.S, "actions": self.A, "horizon": self.H, "constraints": self.m,
             "start": self.start, "senses": self.units.senses, "ranges": self.units.ranges,
-            "stationary": self.stationary,
+            "stationary": self.stationary, **self.names.arguments,
         }  # fmt: skip
 
     def inside(self, episode: Episode) -> InsideEpisode:
@@ -130,6 +132,10 @@ def make_interface(
     senses: str | Sequence[str] = ">=",
     ranges: Mapping[str, Any] | None = None,
     stationary: bool = False,
+    state_names: Sequence[str] | None = None,
+    action_names: Sequence[str] | None = None,
+    limit_names: Sequence[str] | None = None,
+    units: Mapping[str, Any] | None = None,
 ) -> Interface:
     """Check a learner's first arguments."""
     if not isinstance(stationary, bool | np.bool_):
@@ -156,6 +162,9 @@ def make_interface(
         mask=_mask(action_mask, (H, S, A)),
         units=units_of_interface(m, senses, ranges, error=InvalidOption),
         stationary=bool(stationary),
+        names=make_names(
+            (S, A, m), state_names, action_names, limit_names, units, error=InvalidOption
+        ),
     )
 
 

@@ -22,7 +22,7 @@ from ..arrays import Float, InsideEpisode, frozen
 from ..kernels.jit import no_refcount
 from .differences import Declared, check_sums
 from .interface import Interface
-from .sequences import FixedMeans, Targets, observe_fixed, read_fixed
+from .sequences import FixedMeans, Targets, fixed_means, observe_fixed, read_fixed, targets
 
 
 class Bounds(NamedTuple):
@@ -126,3 +126,12 @@ def watch(
             if decided:
                 return n + 1
     return int(rows.shape[0])
+
+
+def lower_bounds(rows: Float, level: Float) -> Float:
+    """Lower bounds of the means of `rows` ``[n, .]`` in [0,1], which do not change, each with share exp(-level)."""
+    weights, state = targets(len(rows)), fixed_means(len(level))
+    watch(weights, state, np.ascontiguousarray(rows), level, np.empty(0), False)
+    for r, of_row in enumerate(level):
+        read_fixed(weights, state, r, of_row)
+    return state.lower

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from .. import learners, problems
-from ..data.model_files import read_cmdp
-from ..errors import InvalidFile, InvalidOption
+from ..data.logs import Log
+from ..data.model_files import read_cmdp, read_model
+from ..errors import InvalidFile, InvalidOption, unknown
 from ..learners import Learner
 from ..model.oracle import Slater, Solution, slater, solve
 from ..model.problem import Problem
 from ..model.signals import Bernoulli, Beta, Deterministic, Drift, Gaussian, Law
+from ..storage.tables import FORMATS
 from ..training.lemma_audit import Yardstick, make_yardstick
 from ..training.metrics import Optima
 from .spec import FILE, LawSpec, RunSpec, SignalsSpec, file_checksum
@@ -32,6 +36,10 @@ def make_learner(run: RunSpec) -> Learner:
     given = run.learner_options
     check_options(run.learner, given)
     options = {name: from_truth(setting, name, value) for name, value in given.items()}
+    if "guard" in options:
+        options["guard"] = {
+            name: from_truth(setting, name, value) for name, value in options["guard"].items()
+        }
     planned = None if run.anytime else run.episodes
     return learners.make(run.learner, setting.problem.interface, episodes=planned, **options)
 
@@ -39,15 +47,30 @@ def make_learner(run: RunSpec) -> Learner:
 def check_options(learner: str, given: Mapping[str, Any]) -> None:
     """Raise unless a learner of that name takes these options; how many episodes there are is the run's to say."""
     takes = [option for option in learners.options(learner) if option != "episodes"]
+    if "guard" in given:
+        check_guard(given["guard"])
     for name in given:
         if name == "episodes":
             raise InvalidOption(
                 "the number of episodes is the run's own; give it there, not to the learner."
             )
-        if name not in takes:
+        if name not in takes and name != "guard":
             raise InvalidOption(
                 f"learner {learner!r} has no option {name!r}. It takes: {', '.join(takes)}."
             )
+
+
+def check_guard(given: Any) -> None:
+    """Raise unless these are arguments of a `Guard`."""
+    takes = [name for name in inspect.signature(learners.Guard).parameters if name != "learner"]
+    if not isinstance(given, Mapping):
+        raise InvalidOption(f"guard must be a table of: {', '.join(takes)}; got {given!r}.")
+    for name in given:
+        if name not in takes:
+            raise InvalidOption(unknown("option of the guard", name, takes))
+    for name in ("baseline", "budget"):
+        if name not in given:
+            raise InvalidOption(f"the guard needs {name}.")
 
 
 def needs(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,7 +100,7 @@ def compared(
     made: list[dict[str, Any]] = []
     for name in (*chosen, *beside):
         takes = learners.options(name)
-        mine = {k: v for k, v in given.items() if k in takes}
+        mine = {k: v for k, v in given.items() if k in takes or k == "guard"}
         options = needs(name, ADVISED.get(name, {}) | mine)
         if name in beside:
             made.append({"name": name, "options": options})
@@ -116,6 +139,16 @@ class Setting:
     """A problem, and what is known of it once it is asked for."""
 
     problem: Problem
+    name: str = ""  # of the problem, and its options
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @functools.cached_property
+    def log(self) -> Log | None:
+        """The log whose empirical model it is; None: it is none."""
+        if self.name != FILE or Path(self.options["path"]).suffix not in FORMATS:
+            return None
+        path, others = _file_options(self.options)
+        return read_model(path, **others)[0]
 
     @functools.cached_property
     def optima(self) -> Optima:
@@ -152,20 +185,26 @@ def read_setting(setting: str) -> Setting:
     drift = problem.signals.drift
     if given.drift is not None:
         drift = Drift(given.drift.thresholds, given.drift.first, given.drift.last)
-    return Setting(Problem(problem.cmdp, replace(problem.signals, drift=drift, **laws)))
+    observed = Problem(problem.cmdp, replace(problem.signals, drift=drift, **laws))
+    return Setting(observed, content["problem"], content["problem_options"])
 
 
 def make_problem(name: str, options: dict[str, Any]) -> Problem:
     """A ready problem, or the one in a file, which must be the file that was named."""
     if name != FILE:
         return problems.make(name, **options)
-    others = {k: v for k, v in options.items() if k not in ("path", "checksum")}
+    path, others = _file_options(options)
     if file_checksum(options["path"]) != options["checksum"]:
         raise InvalidFile(
             f"{options['path']} has changed since these runs were specified. Restore it, or start a "
             "sweep with the new content."
         )
-    return Problem(read_cmdp(options["path"], **others))
+    return Problem(read_cmdp(path, **others))
+
+
+def _file_options(options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The path of a file, and the options of reading it."""
+    return options["path"], {k: v for k, v in options.items() if k not in ("path", "checksum")}
 
 
 def _law(given: LawSpec) -> Law:

@@ -44,8 +44,8 @@ ABOUT = {
     "run": "VARCHAR", "problem": "VARCHAR", "problem_options": "JSON", "signals": "JSON",
     "learner": "VARCHAR", "learner_options": "JSON", "anytime": "BOOLEAN", "episodes": "BIGINT",
     "seed": "BIGINT", "record": "JSON", "track": "VARCHAR", "optimum": "DOUBLE", "limits": "DOUBLE[]",
-    "rho": "DOUBLE", "certificate": "JSON", "epochs": "JSON",
-    "proposal": "JSON", "certified": "JSON", "seconds": "DOUBLE", "provenance": "JSON",
+    "rho": "DOUBLE", "certificate": "JSON", "epochs": "JSON", "proposal": "JSON", "certified": "JSON",
+    "certificates": "JSON", "guard": "JSON", "seconds": "DOUBLE", "provenance": "JSON",
 }  # fmt: skip
 
 

@@ -43,7 +43,6 @@ BATCH_SECONDS = 0.25  # of work that a batch of tiny runs takes, about
 BATCH_RUNS = 64
 WRITTEN = 256  # runs written at once, at most: what is not written yet is lost with this process
 PATIENCE = 20  # workers that may die one after the other
-PATIENCE_SECONDS = 3.0  # after which somebody who waits is told why
 HELP_SECONDS = 1.0  # of compiling, after which a second process compiles the other learners
 LOOK_SECONDS = 0.2  # how often to look what other sweeps have left
 
@@ -130,7 +129,7 @@ def sweep(
         shown.begin(len(runs), len(runs) - len(todo), sum(run.episodes for run in todo))
         with _one_interrupt():
             try:
-                _warm(todo, shown)
+                _warm(todo)
                 sweeping.until_done()
             finally:
                 sweeping.end()
@@ -339,14 +338,12 @@ def _check(runs: Iterable[RunSpec]) -> None:
         raise InvalidOption("invalid configuration:\n" + "\n".join(wrong))
 
 
-def _warm(runs: Iterable[RunSpec], shown: Progress) -> None:
+def _warm(runs: Iterable[RunSpec]) -> None:
     """Compile what the runs need, once, before every worker would: the first here, the others beside it."""
     first, *others = {(run.problem, run.learner, run.track): run for run in runs}.values()
     beside: list[Any] = []
-    slow = threading.Timer(PATIENCE_SECONDS, shown.note, ["compiling; this happens once"])
     # Whatever is compiled already is loaded sooner than a process starts.
     helper = threading.Timer(HELP_SECONDS, lambda: beside.append(_start_compiling(others)))
-    slow.start()
     if others and _processors() > 1:
         helper.start()
     try:
@@ -359,7 +356,6 @@ def _warm(runs: Iterable[RunSpec], shown: Progress) -> None:
         _compile(others)
     finally:
         helper.cancel()
-        slow.cancel()
         for process in beside:
             process.terminate()
 

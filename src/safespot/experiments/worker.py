@@ -103,6 +103,7 @@ def perform(run: RunSpec, store: Path | None, report: Report) -> FinishedRun:
             "limits": cmdp.limits.tolist(),
             "rho": None if math.isinf(training.learner.rho) else training.learner.rho,
             "certificate": certificate(training),
+            **guard_facts(training.learner),
             **proofs(training),
         },
         seconds=training.seconds,
@@ -126,11 +127,25 @@ def certificate(training: Training) -> dict[str, Any] | None:
     return certify(training.learner).as_dict()
 
 
+def guard_facts(learner: learners.Learner) -> dict[str, Any]:
+    """What a guard ended with; nothing for a learner that has none."""
+    if not isinstance(learner, learners.Guard):
+        return {}
+    return {
+        "guard": {
+            "budget": learner.budget.tolist(),
+            "spent": [end.tolist() for end in learner.spent],
+            "share": learner.share,
+            "baseline_verdict": learner.baseline_verdict,
+        }
+    }
+
+
 def proofs(training: Training) -> dict[str, Any]:
     """What a learner in phases played when, proposes and has certified, with what its policies are worth in truth."""
-    learner = training.learner
+    learner = training.learner.guarded
     if not isinstance(learner, learners.SpotEpochs):
-        return {"epochs": None, "proposal": None, "certified": None}
+        return {"epochs": None, "proposal": None, "certified": None, "certificates": []}
     best, finished = learner.certified, learner.episode - 1
     return {
         "epochs": table(learner.history, finished),
@@ -143,6 +158,10 @@ def proofs(training: Training) -> dict[str, Any]:
             "first": learner.certificates[0].episode,
             "certificate": best.certificate.as_dict(),
         },
+        "certificates": [
+            {"episode": each.episode, **worth(training, each.policy)}
+            for each in learner.certificates
+        ],
     }
 
 
@@ -154,8 +173,8 @@ def worth(training: Training, policy: Policy) -> dict[str, Any]:
 
 def policies(training: Training) -> dict[str, Policy]:
     """The policy for the coming episode, and what a learner in phases proposes and has certified."""
-    learner = training.learner
-    found = {"policy": learner.policy}
+    learner = training.learner.guarded
+    found = {"policy": training.learner.policy}
     if isinstance(learner, learners.SpotEpochs):
         found["proposal"] = learner.proposal
         if (best := learner.certified) is not None:

@@ -28,7 +28,12 @@ from ..arrays import Episode, Float, Policy, as_count, first
 from ..errors import InvalidEpisode, InvalidOption
 from ..evidence.differences import Declared, check_totals, declare
 from ..evidence.interface import make_interface
-from ..model.outcome_tables import Ending, absorbing_states, mask_with_endings
+from ..model.outcome_tables import (
+    Ending,
+    absorbing_states,
+    mask_with_endings,
+    names_with_endings,
+)
 from ..model.problem import Problem
 from ..model.transitions import pick
 from ..units import ROUNDING, make_units, within
@@ -66,6 +71,10 @@ class BlackBox:
         stationary: whether transitions, rewards and constraints are the same at every step, as those of Gymnasium's
             environments are: their dynamics do not see the clock. Learners that plan then share their counts between
             the steps. No guarantee rests on it.
+        state_names: what the states of the discretizer are called, where people read of them.
+        action_names: what the actions are called.
+        limit_names: what the constraints are called.
+        units: what an episode's sums are measured in: a dict with "reward", a text, and "constraints", one for each.
 
     A `ProblemEnv` declares all of this itself. The constructor plays one step, to see how many signals there are, or a
     few more, until one carries a threshold sample.
@@ -102,6 +111,10 @@ class BlackBox:
         constraint_totals: ArrayLike | None = None,
         threshold_totals: ArrayLike | None = None,
         stationary: bool = True,
+        state_names: Sequence[str] | None = None,
+        action_names: Sequence[str] | None = None,
+        limit_names: Sequence[str] | None = None,
+        units: Mapping[str, Any] | None = None,
     ) -> None:
         problem = getattr(getattr(env, "unwrapped", None), "problem", None)
         # A problem's own mask is in its interface.
@@ -135,8 +148,13 @@ class BlackBox:
                 "senses": terms.senses,
                 "ranges": terms.ranges,
                 "stationary": stationary,
+                "state_names": names_with_endings(state_names, seen.states, len(absorbing)),
+                "action_names": action_names,
+                "limit_names": limit_names,
+                "units": units,
             }
         self._known = make_interface(**self.interface)
+        self.interface |= self._known.names.arguments
         self.constraint_totals, self.threshold_totals = constraint_totals, threshold_totals
         self._declared: Declared | None = None
         if constraint_totals is not None or threshold_totals is not None:

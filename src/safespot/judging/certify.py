@@ -84,6 +84,7 @@ def certify(learner: OnlineLearner, policy: ArrayLike | None = None) -> Certific
             float(units.reward.total_outside(end[0], f.H)) for end in (lower, upper)
         ),
         senses=units.senses,
+        names=f.names.of_limits,
         confidence=1.0 - delta,
         difference_confidence=1.0 - delta,
         episodes=finished,
@@ -101,10 +102,10 @@ def certify(learner: OnlineLearner, policy: ArrayLike | None = None) -> Certific
 
 
 def plain_learner(given: OnlineLearner) -> Learner:
-    """The learner itself, where a durable one is given."""
+    """The learner itself, where a durable or a guarded one is given."""
     if not isinstance(given, OnlineLearner):
         raise InvalidOption(f"expected a learner, got {type(given).__name__}.")
-    return given.learner
+    return given.learner.guarded
 
 
 def gather(learner: Learner) -> LearnedModel:

@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import Bool, Episode, Float, Int, Policy, as_policy, frozen
+from ..arrays import Bool, Episode, Float, Int, Policy, frozen
 from ..data.logs import Log
-from ..errors import InvalidModel, InvalidOption
+from ..errors import InvalidOption
+from ..evidence.behaviour import as_behaviour
 from ..evidence.certificate import Certificate, issue, more_episodes, policy_digest
 from ..evidence.differences import Declared, declare
 from ..evidence.interface import Doubts, Interface, make_interface
@@ -118,7 +119,8 @@ def certify_played(
         delta: the confidence is 1 - delta.
         behaviour: of a log, the policy ``[H,S,A]`` or ``[S,A]`` that made it, exactly; without it the certificate is
             about the practice that did. A policy estimated from the log needs a trial of its own.
-        thresholds: of a log, the limits where they are known, ``[m]`` or ``[m,H]``; a learner's are its own.
+        thresholds: of a log, the limits where they are known, ``[m]`` or ``[m,H]``, by default those that it was
+            read with; a learner's are its own.
         constraint_totals: of a log, as for `SafetyMeter`.
         threshold_totals: likewise.
 
@@ -229,8 +231,9 @@ def _past(source: Any, behaviour: ArrayLike | None, given: tuple[Any, Any, Any])
         known = make_interface(**source.interface)
         if not source.episodes:
             raise InvalidOption(f"{source.source} has no episode that can be used.")
-        declared = declare(known, *given)
-        policy = None if behaviour is None else _as_behaviour(behaviour, known, source)
+        thresholds, *totals = given
+        declared = declare(known, source.thresholds if thresholds is None else thresholds, *totals)
+        policy = None if behaviour is None else as_behaviour(behaviour, known, source.episodes)
         practice = f"{len(source.episodes):,} episodes of a log"
         if source.rejected:
             practice += f" ({len(source.rejected):,} others were rejected)"
@@ -255,24 +258,6 @@ def _past(source: Any, behaviour: ArrayLike | None, given: tuple[Any, Any, Any])
     meter = source.learner.make_meter()
     doubts = source.learner.interface.doubts
     return _Past(meter.interface, meter.declared, source.replay, source.first, None, None, doubts)
-
-
-def _as_behaviour(behaviour: ArrayLike, known: Interface, log: Log) -> Policy:
-    try:
-        policy = as_policy(behaviour, (known.H, known.S, known.A), known.mask)
-    except InvalidModel as problem:
-        raise InvalidOption(f"behaviour: {problem}") from None
-    steps = np.arange(known.H)
-    for number, episode in enumerate(log.episodes, 1):
-        chances = policy[steps, episode.states[:-1], episode.actions]
-        if not chances.all():
-            step = int((chances == 0.0).argmax())
-            raise InvalidOption(
-                f"behaviour never takes action {episode.actions[step]} in state {episode.states[step]} at step {step}, "
-                f"as episode {number} of the log does: it is not the policy that made the log. Leave it out to certify "
-                "the practice."
-            )
-    return policy
 
 
 def _gather(past: _Past) -> _Seen:
@@ -348,6 +333,7 @@ def _certificate(
         threshold_bounds=bounds.threshold,
         reward_bounds=bounds.reward,
         senses=known.units.senses,
+        names=known.names.of_limits,
         confidence=1.0 - delta,
         difference_confidence=max(0.0, 1.0 - 2.0 * delta),
         episodes=n,

@@ -30,7 +30,7 @@ ROUNDING = 1e-9  # so that rounding in the linear program cannot undo a certific
 
 
 @dataclass(frozen=True, eq=False)
-class Proposal:
+class CautiousPolicy:
     """A policy, what is known of its safety, and how cautious it is.
 
     With a `caution` of 1 it keeps every limit whatever the data leave open, so it is certified. Less means that no such
@@ -62,7 +62,7 @@ class Proposal:
             )
         else:
             short_by = ", ".join(
-                f"{short:.4g} (constraint {i})"
+                f"{short:.4g} ({self.certificate.names.limit(i)})"
                 for i, short in enumerate(self.certificate.shortfall)
                 if short > 0.0
             )
@@ -73,7 +73,7 @@ class Proposal:
         return f"{head}\n\n{self.certificate}"
 
 
-def propose_policy(learner: OnlineLearner) -> Proposal:
+def propose_policy(learner: OnlineLearner) -> CautiousPolicy:
     """The policy to deploy: the largest estimated reward among those that are safe whatever the data leave open.
 
     Where there is none, the caution is halved until there is one.
@@ -98,7 +98,7 @@ def propose_policy(learner: OnlineLearner) -> Proposal:
     else:
         mixture = largest_margin(pricing, pricing.limits)
     policy = pricing.markov(mixture)
-    return Proposal(policy, certify(own, policy), caution)
+    return CautiousPolicy(policy, certify(own, policy), caution)
 
 
 class _Pricing:

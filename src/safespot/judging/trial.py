@@ -99,6 +99,8 @@ def certify_by_trial(
     seed = as_count("seed", seed, least=0, most=None, error=InvalidOption)
     known, play = _open(source, interface, declarations, seed)
     pi = as_policy(policy, (known.H, known.S, known.A), known.mask)
+    if thresholds is None and isinstance(source, Log):
+        thresholds = source.thresholds
     declared = declare(known, thresholds, constraint_totals, threshold_totals)
     rows, low = _watched(play(pi), declared, known.H, most, delta, early)
     return _certificate(known, pi, declared, delta, rows, low, early=early)
@@ -219,6 +221,7 @@ def _certificate(
         threshold_bounds=bounds.threshold,
         reward_bounds=bounds.reward,
         senses=known.units.senses,
+        names=known.names.of_limits,
         confidence=1.0 - delta,
         difference_confidence=max(0.0, 1.0 - 2.0 * delta),
         episodes=n,

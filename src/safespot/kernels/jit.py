@@ -13,7 +13,9 @@ What kernels promise is checked where they run uncompiled: no number handed over
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import gc
 import itertools
 import logging
 import os
@@ -24,6 +26,8 @@ import llvmlite.binding as llvm
 import numba
 import numpy as np
 from numba.extending import overload
+
+from .notice import compiling
 
 F = TypeVar("F", bound=Callable)
 log = logging.getLogger(__name__)
@@ -62,9 +66,10 @@ def inlined_noalias(function: F) -> F:
 
 def overload_inlined(function: Callable) -> Callable[[F], F]:
     """Numba's `overload` for a function whose implementation becomes part of the kernels that call it."""
-    made: Callable[[F], F] = overload(
-        function, strict=False, jit_options=_options(refcount=False, inline=True)
-    )
+    options = _options(refcount=False, inline=True)
+    if (parts := _parts()) is not None:
+        options["pipeline_class"] = parts.PartPipeline
+    made: Callable[[F], F] = overload(function, strict=False, jit_options=options)
     return made
 
 
@@ -74,9 +79,25 @@ def _compiled(
     """`function` compiled by Numba, with all that it has no public switch for, each as far as it is there."""
     if numba.config.DISABLE_JIT:
         return _checked(function, noalias)
+    make_whole = functools.partial(
+        _whole, function, refcount=refcount, inline=inline, noalias=noalias
+    )
+    if not inline or (parts := _parts()) is None:
+        return make_whole()
     options = _options(refcount=refcount, inline=inline)
-    if (pipeline := _pipeline()) is not None:
-        options["pipeline_class"] = pipeline
+    pipeline = parts.NoaliasPartPipeline if noalias else parts.PartPipeline
+    dispatcher: Any = numba.njit(**options, pipeline_class=pipeline)(function)
+    dispatcher.__class__ = parts.PartDispatcher
+    dispatcher.compile_whole = make_whole
+    compiled: F = dispatcher
+    return compiled
+
+
+def _whole(function: F, *, refcount: bool, inline: bool, noalias: bool) -> F:
+    """A kernel that Python calls."""
+    options = _options(refcount=refcount, inline=inline)
+    if (parts := _parts()) is not None:
+        options["pipeline_class"] = parts.WholePipeline
     dispatcher: Any = numba.njit(**options)(function)
     try:
         from .cache import PackageCache
@@ -86,15 +107,13 @@ def _compiled(
         log.debug("compiled code of %s is not kept: %s", function.__name__, problem)
     except (ImportError, AttributeError, TypeError) as problem:
         _left_out("compiled code on the disk", problem)
-    if not _plain():
-        try:
-            compiler = dispatcher._compiler
-            if noalias:  # Numba's own flag
-                compiler._customize_flags = _without_aliases
-            if llvm.llvm_version_info[0] in LLVMS:
-                compiler.compile = functools.partial(_without_strength_reduction, compiler.compile)
-        except AttributeError as problem:
-            _left_out("promises to the compiler", problem)
+    try:
+        compiler = dispatcher._compiler
+        if noalias and not _plain():  # Numba's own flag
+            compiler._customize_flags = _without_aliases
+        compiler.compile = functools.partial(_compile, compiler.compile, function.__qualname__)
+    except AttributeError as problem:
+        _left_out("promises to the compiler", problem)
     compiled: F = dispatcher
     return compiled
 
@@ -128,16 +147,16 @@ def _knows_nrt() -> bool:
 
 
 @functools.cache
-def _pipeline() -> Any:
-    """The pipeline that takes whole numbers for granted, or None."""
+def _parts() -> Any:
+    """The module that compiles parts, with whole numbers taken for granted; or None."""
     if _plain():
         return None
     try:
-        from .nonnegative import Pipeline
+        from . import parts
     except (ImportError, AttributeError, TypeError) as problem:
-        _left_out("whole numbers that are never negative", problem)
+        _left_out("whole numbers that are never negative, and parts of kernels", problem)
         return None
-    return Pipeline
+    return parts
 
 
 def _left_out(what: str, why: Exception) -> bool:
@@ -151,24 +170,52 @@ def _without_aliases(flags: Any) -> Any:
 
 
 _depth = 0  # of kernels compiled because another one calls them; Numba's lock is held meanwhile
+COLLECTED_OBJECTS = (
+    200_000  # between two collections while the compiler makes many objects and drops few
+)
 
 
-def _without_strength_reduction(compile_it: Callable, *signature: Any) -> Any:
-    """Compile one kernel without LLVM's loop strength reduction.
+def _compile(compile_it: Callable, name: str, *signature: Any) -> Any:
+    """Compile one kernel, and whatever it calls that is not compiled yet."""
+    global _depth
+    _depth += 1
+    try:
+        if _depth > 1:
+            return compile_it(*signature)
+        with compiling(name), _rarely_collecting(), _without_strength_reduction():
+            return compile_it(*signature)
+    finally:
+        _depth -= 1
+
+
+@contextlib.contextmanager
+def _rarely_collecting() -> Iterator[None]:
+    """Python looks for garbage less often."""
+    before = gc.get_threshold()
+    if before[0] > 0:  # 0: it never does
+        gc.set_threshold(max(before[0], COLLECTED_OBJECTS), *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+@contextlib.contextmanager
+def _without_strength_reduction() -> Iterator[None]:
+    """LLVM does not reduce loops in strength.
 
     It gives every array a counter of its own. In kernels as large as ours there are no registers for them, so a step of
     a small problem spent a third of its time adding to counters in memory. The switch is the whole process's, so
     it is put back.
     """
-    global _depth
-    _depth += 1
+    if _plain() or llvm.llvm_version_info[0] not in LLVMS:
+        yield
+        return
     llvm.set_option("safespot", "--disable-lsr=true")
     try:
-        return compile_it(*signature)
+        yield
     finally:
-        _depth -= 1
-        if _depth == 0:
-            llvm.set_option("safespot", "--disable-lsr=false")
+        llvm.set_option("safespot", "--disable-lsr=false")
 
 
 # Where kernels run uncompiled

@@ -226,15 +226,18 @@ def total(x: Float) -> float:
 
 @inlined
 def by_length(work: Callable, A: int, rows: int, arguments: tuple) -> None:
-    """``work(A, rows, arguments)`` with short lengths A of a row written out, so that no loop begins for each row."""
+    """``work(A, rows, arguments)`` with short lengths A of a row written out, so that no loop begins for each row.
+
+    A number as it stands would be a type of its own, and `work` be compiled once for each: LLVM writes it out instead.
+    """
     if A == 2:
-        work(2, rows, arguments)
+        work(np.int64(2), rows, arguments)
     elif A == 3:
-        work(3, rows, arguments)
+        work(np.int64(3), rows, arguments)
     elif A == 4:
-        work(4, rows, arguments)
+        work(np.int64(4), rows, arguments)
     elif A == 5:
-        work(5, rows, arguments)
+        work(np.int64(5), rows, arguments)
     else:
         work(A, rows, arguments)
 

@@ -13,6 +13,7 @@ from ..files import read_arrays
 from .dope import DOPE
 from .epoch_options import EpochsOptions
 from .fixed import Fixed, Uniform
+from .guard import Guard
 from .learner import KNOWN, Learner
 from .opt_cmdp import OptCMDP
 from .opt_cmdp_bonus import OptCMDPBonus
@@ -31,6 +32,7 @@ __all__ = [
     "EpochsOptions",
     "ExploreThenPlan",
     "Fixed",
+    "Guard",
     "Learner",
     "OptCMDP",
     "OptCMDPBonus",
@@ -96,11 +98,18 @@ def required(name: str) -> list[str]:
 
 
 def make(
-    name: str, interface: Mapping[str, Any], /, *, episodes: int | None, **options: Any
+    name: str,
+    interface: Mapping[str, Any],
+    /,
+    *,
+    episodes: int | None,
+    guard: Mapping[str, Any] | None = None,
+    **options: Any,
 ) -> Learner:
     """The learner of that name for ``problem.interface``.
 
     One of your own is named by where it is, ``"package.module:Class"``; sweeps and the command take that name too.
+    `guard` holds the arguments of a `Guard` around it: ``{"baseline": …, "budget": …}``.
 
     Examples:
         >>> import safespot as ss
@@ -112,7 +121,8 @@ def make(
     """
     learner = find(name)
     try:
-        return learner(**interface, episodes=episodes, **options)
+        made = learner(**interface, episodes=episodes, **options)
+        return made if guard is None else Guard(made, **guard)
     except InvalidOption as problem:
         raise InvalidOption(f"learner {name!r}: {problem}") from None
     except (TypeError, OverflowError) as problem:  # such as a number that no float can be

@@ -269,6 +269,7 @@ def certify_trial(
         difference_bounds=(scale * differences[0], scale * np.maximum(*differences)),
         reward_bounds=(reward[0], max(reward)),
         senses=units.senses,
+        names=f.names.of_limits,
         confidence=1.0 - delta,
         difference_confidence=max(0.0, 1.0 - delta * (1.0 + (1.0 - REWARD) * (f.m - 1) / 4.0)),
         episodes=n,

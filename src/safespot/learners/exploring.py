@@ -33,7 +33,7 @@ def explore(
     """
     t, prices = int(state.finished[0]), state.memory[Memory.PRICE]
     hopeful = with_bonus(model, known, state.pi, prices, recipe.curiosity)
-    margin = recipe.care * standard_errors(hopeful, known, state.pi, t)[1]
+    margin = recipe.care * standard_errors(hopeful, known, state.pi, t)[1][1:]
     margin = margin + state.memory[Memory.OWED] / recipe.repayment
     plan = best_plan(hopeful, limits + side * margin)
     value = standard_errors(model, known, plan.policy, t)[0][0]

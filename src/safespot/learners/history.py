@@ -35,7 +35,7 @@ def goes_on(history: tuple[Part, ...], before: Int, after: Int, finished: int) -
     """The history once a decision after the episode `finished` has moved the clock."""
     *earlier, now = history
     verdict = before[phases.VERDICT]
-    if now.kind in ("first", "try") and verdict in (KEPT, BROKEN):
+    if now.kind in ("first", "try") and verdict in (BROKEN, KEPT):
         now = now._replace(verdict=VERDICTS[verdict], decided=finished)
     same = (before[[phases.PHASE, phases.PART]] == after[[phases.PHASE, phases.PART]]).all()
     following = () if same else (begin(after, finished + 1),)

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, cast, runtime_c
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import Episode, Float, InsideEpisode, Policy, as_count, as_policy, frozen
+from ..arrays import Episode, Float, InsideEpisode, Int, Policy, as_count, as_policy, frozen
 from ..errors import InvalidFile, InvalidModel, InvalidOption, SafespotError
 from ..evidence.certificate import policy_digest
 from ..evidence.differences import check_totals, declare
@@ -69,8 +69,8 @@ class OnlineLearner(Protocol):
     def episode(self) -> int:
         """The number of the coming episode, from 1."""
 
-    def act(self, step: int, state: int, rng: np.random.Generator) -> int:
-        """Draw an action of the coming episode's policy."""
+    def act(self, step: int, state: int, rng: np.random.Generator) -> int | None:
+        """Draw an action of the coming episode's policy; None: a guard hands the decision back."""
 
     def observe(self, episode: Episode, played: ArrayLike | str | None = None) -> None:
         """Learn from the episode that was played."""
@@ -98,6 +98,7 @@ class Learner(ABC):
     interface: Interface
     options: AnyOptions
     rho: float = math.inf
+    hands_back: bool = False  # whether `act` may leave the decision to whoever asks: then there is no policy to play
     statistics: Statistics
     window: Any  # the threshold samples: `Window`, or `Totals` (`limits`)
     rates: Any  # what an epoch computes with: `radii`, whether limits are `learned`, and the learner's own
@@ -116,11 +117,16 @@ class Learner(ABC):
         senses: str | Sequence[str] = ">=",
         ranges: Mapping[str, Any] | None = None,
         stationary: bool = False,
+        state_names: Sequence[str] | None = None,
+        action_names: Sequence[str] | None = None,
+        limit_names: Sequence[str] | None = None,
+        units: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
         self.interface = f = make_interface(
-            states, actions, horizon, constraints, start, action_mask, senses, ranges, stationary
-        )
+            states, actions, horizon, constraints, start, action_mask, senses, ranges, stationary,
+            state_names, action_names, limit_names, units,
+        )  # fmt: skip
         self.options = o = checked(self.options_type, options)
         self.statistics = empty_statistics(f.H, f.S, f.A, f.m)
         self.declared = declare(f, o.thresholds, o.constraint_totals, o.threshold_totals)
@@ -168,6 +174,20 @@ class Learner(ABC):
     def learner(self) -> Learner:
         """The learner itself, as a durable one has it."""
         return self
+
+    @property
+    def guarded(self) -> Learner:
+        """The learner itself, as a guard has it."""
+        return self
+
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """All that it was made with, but for names: they change nothing."""
+        f = self.interface
+        given = {
+            name: value for name, value in f.arguments.items() if name not in f.names.arguments
+        }
+        return {"learner": self.name, **given, "action_mask": f.mask, **vars(self.options)}
 
     # What a user does
 
@@ -271,6 +291,11 @@ class Learner(ABC):
         """How many episodes may run before `settle`; None: any number."""
         return None if self.options.episodes is not None else self.epoch.last - self.episode + 1
 
+    @property
+    def own_flag(self) -> Int:
+        """``[1]``, read by the step: whether its own policy played the episode; here nothing depends on it."""
+        return np.ones(1, np.int64)
+
     # T, where it was given
 
     @property
@@ -341,19 +366,7 @@ class Learner(ABC):
 
     def save(self, path: str | Path) -> None:
         """Write everything to a file; `load` goes on as if nothing had happened."""
-        arrays, options = self.arrays(), {}
-        for option in fields(self.options):
-            value = getattr(self.options, option.name)
-            if isinstance(value, np.ndarray):
-                arrays[f"option.{option.name}"] = value
-            else:
-                options[option.name] = "inf" if value == math.inf else value
-        doubts = self.interface.doubts
-        about = {
-            "learner": self.name, "interface": self.interface.arguments, "options": options,
-            "clipped": doubts.clipped, "rejected": doubts.rejected,
-        }  # fmt: skip
-        write_arrays(path, "learner", arrays, about)
+        write_arrays(path, "learner", *self._stored())
 
     @classmethod
     def load(cls: type[L], path: str | Path) -> L:
@@ -362,17 +375,7 @@ class Learner(ABC):
         try:
             if about["learner"] != cls.name:
                 raise InvalidFile(f"a learner of the kind {about['learner']!r}, not {cls.name!r}")
-            _check_sizes(about["interface"], arrays)
-            arguments: dict[str, Any] = {**about["interface"], "action_mask": arrays["mask"]}
-            for name, value in about["options"].items():
-                arguments[name] = math.inf if value == "inf" else value
-            for name in [name for name in arrays if name.startswith("option.")]:
-                arguments[name.removeprefix("option.")] = arrays.pop(name)
-            learner = cls(**arguments)
-            learner.restore(arrays)
-            for name in ("clipped", "rejected"):  # what was in doubt of its data still is
-                count = as_count(name, about[name], least=0, error=InvalidFile)
-                setattr(learner.interface.doubts, name, count)
+            return cls._from_stored(arrays, about)
         except (
             SafespotError,
             KeyError,
@@ -385,6 +388,36 @@ class Learner(ABC):
             raise InvalidFile(
                 f"{path} does not describe a {cls.__name__} learner: {problem}"
             ) from None
+
+    def _stored(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
+        """What a file holds: arrays, and a description for JSON."""
+        arrays, options = self.arrays(), {}
+        for option in fields(self.options):
+            value = getattr(self.options, option.name)
+            if isinstance(value, np.ndarray):
+                arrays[f"option.{option.name}"] = value
+            else:
+                options[option.name] = "inf" if value == math.inf else value
+        doubts = self.interface.doubts
+        return arrays, {
+            "learner": self.name, "interface": self.interface.arguments, "options": options,
+            "clipped": doubts.clipped, "rejected": doubts.rejected,
+        }  # fmt: skip
+
+    @classmethod
+    def _from_stored(cls: type[L], arrays: dict[str, NDArray], about: Mapping[str, Any]) -> L:
+        """The learner that `_stored` described."""
+        _check_sizes(about["interface"], arrays)
+        arguments: dict[str, Any] = {**about["interface"], "action_mask": arrays["mask"]}
+        for name, value in about["options"].items():
+            arguments[name] = math.inf if value == "inf" else value
+        for name in [name for name in arrays if name.startswith("option.")]:
+            arguments[name.removeprefix("option.")] = arrays.pop(name)
+        learner = cls(**arguments)
+        learner.restore(arrays)
+        for name in ("clipped", "rejected"):  # what was in doubt of its data still is
+            count = as_count(name, about[name], least=0, error=InvalidFile)
+            setattr(learner.interface.doubts, name, count)
         return learner
 
     def arrays(self) -> dict[str, NDArray]:

@@ -96,35 +96,35 @@ def evaluate_counted(model: Counted, pi: Policy) -> tuple[Float, Float]:
 
 
 def standard_errors(model: Counted, known: Known, pi: Policy, episodes: int) -> tuple[Float, Float]:
-    """Values ``[1+m]`` of a policy in a model, and the standard errors of those of the constraints ``[m]``.
+    """Values ``[1+m]`` of a policy in a model, and their standard errors.
 
     The delta method: with q the policy's occupancy measure and ``f_sa(s') = sum_h q_h(s,a) V_h+1(s')``,
 
         SE^2 = sum_sa ( Var_p(f_sa) + (sum_h q_h(s,a))^2 g (1 - g) ) / n(s,a) + Var_start(V_1) / episodes,
 
-    the middle term only where the constraint is measured; g (1 - g) is the largest variance of a signal in [0,1].
+    the middle term only where the signal is measured; g (1 - g) is the largest variance of a signal in [0,1].
     """
     V, occupancy = evaluate_counted(model, pi)
     start = model.pooled.start
     values = (V[:, 0] * start).sum(axis=1)
-    measured = ~known.components[1:]
+    measured = ~known.components
     squares = transition_errors(model.pooled, V, occupancy)
-    n, sums = model.pooled.n, model.pooled.sums[1:]
+    n, sums = model.pooled.n, model.pooled.sums
     means = sums / np.maximum(n, 1.0)
     q = occupancy.sum(axis=0, keepdims=True) if len(n) == 1 else occupancy
     noise = (q**2 * means * (1.0 - means) / np.maximum(n, 1.0)).sum(axis=(1, 2))
-    spread = ((V[1:, 0] - values[1:, None]) ** 2 * start).sum(axis=1) / max(episodes, 1)
+    spread = ((V[:, 0] - values[:, None]) ** 2 * start).sum(axis=1) / max(episodes, 1)
     errors: Float = np.sqrt(squares + measured * noise + spread)
     return values, errors
 
 
 @kernel
 def transition_errors(pooled: Pooled, V: Float, occupancy: Float) -> Float:
-    """``[m]``: ``sum_sa Var_p(f_sa) / n(s,a)``."""
+    """``[1+m]``: ``sum_sa Var_p(f_sa) / n(s,a)``."""
     components, steps = V.shape[:2]
     H, pairs = steps - 1, occupancy.shape[1]
     K = pooled.n.shape[0]
-    squares = np.zeros(components - 1)
+    squares = np.zeros(components)
     for k in range(K):
         first, last = (0, H) if K == 1 else (k, k + 1)
         for row in range(pairs):
@@ -133,7 +133,7 @@ def transition_errors(pooled: Pooled, V: Float, occupancy: Float) -> Float:
                 met += occupancy[h, row]
             if n == 0.0 or met == 0.0:
                 continue
-            for c in range(1, components):
+            for c in range(components):
                 mean, square = 0.0, 0.0
                 for j in range(pooled.first[k, row], pooled.first[k, row + 1]):
                     f = 0.0
@@ -141,5 +141,5 @@ def transition_errors(pooled: Pooled, V: Float, occupancy: Float) -> Float:
                         f += occupancy[h, row] * V[c, h + 1, pooled.states[j]]
                     mean += pooled.counts[j] * f
                     square += pooled.counts[j] * f * f
-                squares[c - 1] += max(square / n - (mean / n) ** 2, 0.0) / n
+                squares[c] += max(square / n - (mean / n) ** 2, 0.0) / n
     return squares

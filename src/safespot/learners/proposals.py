@@ -52,28 +52,51 @@ def propose(
     With `proof` a first proof is worth more than reward: where no policy has the margin, the plan with the largest one
     is tried, if that comes near.
     """
-    t = int(state.finished[0])
-    margin = needs + state.memory[Memory.ERROR]
+    t, memory = int(state.finished[0]), state.memory
+    least = 2.0 * memory[Memory.MARGIN] if state.clock[BREAKS] > 1 else np.zeros(len(limits))
+    plan, margin = plan_with_margin(
+        model,
+        known,
+        t,
+        limits,
+        side,
+        needs + memory[Memory.ERROR],
+        recipe,
+        least=least,
+        proof=proof,
+    )
+    values = standard_errors(model, known, plan.policy, t)[0]
+    return Proposal(plan, margin, values[1:] - (state.lower + state.upper) / 2.0)
+
+
+def plan_with_margin(
+    model: Counted,
+    known: Known,
+    episodes: int,
+    limits: Float,
+    side: float,
+    margin: Float,
+    recipe: Recipe,
+    *,
+    least: Float | float = 0.0,
+    proof: bool = False,
+) -> tuple[Plan, Float]:
+    """The plan with `margin` ``[m]`` and its own standard errors, at least `least`; and the margin that was wanted."""
     plan = best_plan(model, limits + side * margin)
-    errors = standard_errors(model, known, plan.policy, t)[1]
-    margin = margin + recipe.caution * errors
-    if state.clock[BREAKS] > 1:
-        margin = np.maximum(margin, 2.0 * state.memory[Memory.MARGIN])
-    wanted, columns = margin, plan.columns
+    errors = standard_errors(model, known, plan.policy, episodes)[1][1:]
+    margin = wanted = np.maximum(margin + recipe.caution * errors, least)
+    columns = plan.columns
     if proof and side > 0.0 and not best_plan(model, limits + side * margin, columns).feasible:
         plan = widest_plan(model, limits, columns)
-        values = standard_errors(model, known, plan.policy, t)[0][1:]
+        values = standard_errors(model, known, plan.policy, episodes)[0][1:]
         if (values - limits >= recipe.hope * side * margin).all():
-            return Proposal(plan, wanted, values - (state.lower + state.upper) / 2.0)
+            return plan, wanted
     for _ in range(recipe.halvings):
         plan = best_plan(model, limits + side * margin, columns)
         if plan.feasible:
-            break
+            return plan, wanted
         margin = margin / 2.0
-    else:
-        plan = widest_plan(model, limits, columns)
-    values = standard_errors(model, known, plan.policy, t)[0]
-    return Proposal(plan, wanted, values[1:] - (state.lower + state.upper) / 2.0)
+    return widest_plan(model, limits, columns), wanted
 
 
 def trial_needs(

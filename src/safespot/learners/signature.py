@@ -18,6 +18,7 @@ action_mask: ``[S,A]`` or ``[H,S,A]``, what is admissible; None: everything.
 senses: ">=" or "<=", one for all constraints or one for each.
 ranges: of rewards and constraints, in the user's units.
 stationary: whether transitions, rewards and constraints are the same at every step; planners then share counts.
+state_names, action_names, limit_names, units: what people call them (`Names`); nothing is computed with them.
 """
 
 

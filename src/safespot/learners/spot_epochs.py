@@ -27,14 +27,14 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import SUM_TOLERANCE, Episode, Policy, frozen
-from ..errors import InvalidEpisode
+from ..arrays import SUM_TOLERANCE, Episode, Int, Policy, frozen
+from ..errors import InvalidEpisode, InvalidOption
+from ..evidence.behaviour import as_behaviour
 from ..evidence.certificate import policy_digest
 from ..evidence.totals import TotalRates, grow_totals, total_rates
 from ..spot.window import Window, empty_window
@@ -75,7 +75,9 @@ class SpotEpochs(Learner):
     """Explores, proposes and tries in phases of doubling length; what is proven on the way is in `certificates`.
 
     Its first arguments are ``problem.interface``, its options those of `EpochsOptions`. `log` are episodes of the past,
-    as a `Log` or any iterable of `Episode` records: they are counted, and prove nothing about a policy.
+    as a `Log` or any iterable of `Episode` records: they are counted, and prove nothing about a policy. Where it is
+    known exactly which policy made them, `behaviour` ``[H,S,A]`` or ``[S,A]``, they are its trial: it is the baseline,
+    and certified before the first episode if they prove it.
 
     Examples:
         >>> import safespot as ss
@@ -97,7 +99,16 @@ class SpotEpochs(Learner):
     state: PhaseState
     rates: PhaseRates
 
-    def __init__(self, *interface: Any, log: Any = None, **options: Any) -> None:
+    def __init__(
+        self, *interface: Any, log: Any = None, behaviour: ArrayLike | None = None, **options: Any
+    ) -> None:
+        if behaviour is not None:
+            if log is None or options.get("baseline") is not None:
+                raise InvalidOption(
+                    "behaviour is the policy that made the log, and the baseline: it goes with log= and without "
+                    "baseline=."
+                )
+            options = {**options, "baseline": behaviour}
         super().__init__(*interface, **options)
         f, o = self.interface, self.options
         self._totals: TotalRates = total_rates(
@@ -120,7 +131,7 @@ class SpotEpochs(Learner):
         self._history: tuple[history.Part, ...] = (history.begin(clock, 1),)
         self._derive()
         if log is not None:
-            self._read(log)
+            self._read(log, tried=behaviour is not None)
 
     # What a user reads
 
@@ -171,6 +182,12 @@ class SpotEpochs(Learner):
         self.settle()
 
     # Between episodes
+
+    @property
+    def own_flag(self) -> Int:
+        """``[1]``, the clock's own entry: whether this learner's policy played the episode."""
+        flag: Int = self.state.clock[phases.OWN : phases.OWN + 1]
+        return flag
 
     @property
     def episodes_to_settle(self) -> int | None:
@@ -374,27 +391,47 @@ class SpotEpochs(Learner):
                     stacklevel=5,
                 )
 
-    def _read(self, log: Any) -> None:
-        """Count the episodes of a log; the learner's own phases begin after them."""
-        episodes: Iterable[Episode] = getattr(log, "episodes", log)
-        clock = self.state.clock
-        clock[phases.ENDS] = np.iinfo(np.int64).max  # nothing is decided meanwhile
-        read = 0
+    def _read(self, log: Any, *, tried: bool) -> None:
+        """Count the episodes of a log; the learner's own phases begin after them.
+
+        They are the first trial if the baseline has played them; it is decided once all are read.
+        """
+        episodes: list[Episode] = list(getattr(log, "episodes", log))
+        self._doubt(log)
+        if tried:
+            as_behaviour(self.state.pi, self.interface, episodes)
+        clock, broken = self.state.clock, False
+        clock[phases.ENDS] = np.iinfo(np.int64).max  # nothing else is decided meanwhile
         for episode in episodes:
             inside = self.check(episode)
             self.interface.doubts.clipped += episode.clipped
             self.make_room()
-            clock[phases.OWN] = 0
+            clock[phases.OWN] = tried and not broken
             observe_episode(self.rates, self.state, self.statistics, self.window, inside)
+            if clock[phases.VERDICT] == BROKEN:
+                clock[phases.VERDICT], broken = OPEN, True
             self.settle()
             clock = self.state.clock
-            read += 1
+        read = len(episodes)
         clock[phases.LOGGED] = clock[phases.BEGAN] = clock[phases.TRIED] = read
         clock[phases.ENDS] = read + self.recipe.first_phase
-        if read >= self.recipe.first_phase and self.options.baseline is None:
+        if broken:
+            clock[phases.VERDICT] = BROKEN
+            self.state = self._retreat(self.state)
+        elif read >= self.recipe.first_phase and (tried or self.options.baseline is None):
             self.state = self._begin_phase(self.state)
-        self._history = (history.begin(self.state.clock, read + 1),)
+        self._history = (history.begin(self.state.clock, len(episodes) + 1),)
         self._derive()
+
+    def _doubt(self, log: Any) -> None:
+        """Episodes that a log left out leave nothing to be proven from those that it has."""
+        if left_out := len(getattr(log, "rejected", ())):
+            self.interface.doubts.rejected += left_out
+            warnings.warn(
+                f"{left_out:,} episodes of the log were left out. What is left need not be like them, so nothing can "
+                "be certified from this learner's data.",
+                stacklevel=4,
+            )
 
     # What follows from options and state, and files
 
@@ -456,17 +493,17 @@ class SpotEpochs(Learner):
     def arrays(self) -> dict[str, NDArray]:
         """The state, and what was certified."""
         issued = certificate_arrays(self._certificates, self.state.pi.shape)
-        parts = {"history": history.as_array(self._history)}
-        return super().arrays() | record_arrays(self.state) | issued | parts
+        past = {"history": history.as_array(self._history)}
+        return super().arrays() | record_arrays(self.state) | issued | past
 
     def restore(self, arrays: dict[str, NDArray]) -> None:
         """Go on from where `arrays` were taken; this learner must have the same interface and options."""
         mine = {k: v for k, v in arrays.items() if k.partition(".")[0] in PARTS}
-        state, certificates = (
+        state, certificates, past = (
             read_records(self.state, mine),
             read_certificates(self.interface, mine),
+            history.from_array(mine["history"]),
         )
-        parts = history.from_array(mine["history"])
         super().restore({k: v for k, v in arrays.items() if k not in mine})
         self.state = state._replace(visits=self._counted().copy())
-        self._certificates, self._history = certificates, parts
+        self._certificates, self._history = certificates, past

@@ -9,10 +9,12 @@ approximation are left out, and so are successors that were; the level is shared
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..arrays import Float
 from ..spot.visits import Statistics
 from .plausible_models import counts
+from .pooled_models import Pooled
 
 LEVEL = 1e-4  # the probability of any false alarm, about
 ENOUGH = 5.0  # expected counts from which the approximation holds
@@ -23,21 +25,37 @@ LARGEST = (
 
 def contradictions(statistics: Statistics, A: int) -> list[tuple[int, int]]:
     """The pairs (state, action) whose steps differ by more than noise, the clearest first."""
-    from scipy.stats import chi2
-
     H, pairs = statistics.n.shape
+    if H * pairs * (pairs // A) > LARGEST:
+        return []
+    return differing_steps(statistics.n, statistics.sums, counts(statistics), A)
+
+
+def contradictions_of(pooled: Pooled, A: int) -> list[tuple[int, int]]:
+    """The same of counts that the steps do not share."""
+    H, pairs = pooled.n.shape
     S = pairs // A
     if H * pairs * S > LARGEST:
         return []
-    table = counts(statistics)  # [H, S*A, S]
-    often = statistics.n >= 2.0 * ENOUGH
+    table = np.zeros((H * pairs, S))
+    table[np.repeat(np.arange(H * pairs), np.diff(pooled.first).ravel()), pooled.states] = (
+        pooled.counts
+    )
+    return differing_steps(pooled.n, pooled.sums, table.reshape(H, pairs, S), A)
+
+
+def differing_steps(n: NDArray, sums: Float, table: NDArray, A: int) -> list[tuple[int, int]]:
+    """The same of visits ``[H, S*A]``, sums ``[1+m, H, S*A]`` and counts of successors ``[H, S*A, S]``."""
+    from scipy.stats import chi2
+
+    often = n >= 2.0 * ENOUGH
     tested = np.flatnonzero(often.sum(axis=0) >= 2)
     found = []
     for pair in tested:
         steps = often[:, pair]
-        n = statistics.n[steps, pair].astype(float)
-        parts = [_successors(table[steps, pair], n)]
-        parts += [_means(sums[steps, pair], n) for sums in statistics.sums]
+        visits = n[steps, pair].astype(float)
+        parts = [_successors(table[steps, pair], visits)]
+        parts += [_means(each[steps, pair], visits) for each in sums]
         p = min(
             (float(chi2.sf(statistic, freedom)) for statistic, freedom in parts if freedom > 0),
             default=1.0,

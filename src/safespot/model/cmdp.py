@@ -10,7 +10,7 @@ with costs and budgets (sense ``<=``) and in any declared range; `CMDP` keeps wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +31,7 @@ from ..arrays import (
 )
 from ..errors import InvalidFile, InvalidModel
 from ..files import check_memory, read_arrays, write_arrays
+from ..names import Names, make_names
 from ..units import Units, check_means, make_units, spread_thresholds
 from .transitions import Transitions, as_matrices, as_transitions, check_rows
 
@@ -84,9 +85,14 @@ class CMDP:
         reward_range: (low, high) of one reward.
         constraint_ranges: (low, high) of one step of each constraint; one pair serves all.
         horizon: H, needed only where no array says it.
+        state_names: what the S states are called, where people read of them.
+        action_names: what the A actions are called.
+        limit_names: what the m constraints are called.
+        units: what an episode's sums are measured in: a dict with "reward", a text, and "constraints", one for each.
 
     Attributes are named like the arguments and hold what the user said; time-homogeneous arrays are
-    broadcast over the steps without a copy. `limits` are the episodic thresholds ``[m]``.
+    broadcast over the steps without a copy. `limits` are the episodic thresholds ``[m]``; `names` are
+    names and units.
 
     Examples:
         >>> import safespot as ss
@@ -105,6 +111,7 @@ class CMDP:
     A: int
     m: int
     units: Units
+    names: Names
     model: Model
     rewards: Float  # [H, S, A]
     constraints: Float  # [m, H, S, A]
@@ -125,6 +132,10 @@ class CMDP:
         constraint_ranges: Sequence[float] | Sequence[Sequence[float]] | None = None,
         *,
         horizon: int | None = None,
+        state_names: Sequence[str] | None = None,
+        action_names: Sequence[str] | None = None,
+        limit_names: Sequence[str] | None = None,
+        units: Mapping[str, Any] | None = None,
     ) -> None:
         P, H_of_transitions, (rows, S) = as_transitions(transitions)
         A = rows // S
@@ -157,6 +168,7 @@ class CMDP:
             A=A,
             m=m,
             units=terms,
+            names=make_names((S, A, m), state_names, action_names, limit_names, units),
             rewards=np.broadcast_to(r, (H, S, A)),
             constraints=np.broadcast_to(g, (m, H, S, A)),
             thresholds=alpha,
@@ -220,6 +232,7 @@ class CMDP:
             "senses": self.senses,
             "reward_range": self.reward_range,
             "constraint_ranges": self.constraint_ranges,
+            "names": self.names.arguments,
         }
         write_arrays(path, "cmdp", self._parts(), about)
 
@@ -250,6 +263,7 @@ class CMDP:
                 about["reward_range"],
                 about["constraint_ranges"],
                 horizon=H,
+                **about.get("names", {}),
             )
         except (
             InvalidModel,

@@ -103,6 +103,10 @@ def problem_from_table(
     reward_range: Sequence[float] = (0, 1),
     constraint_ranges: Sequence[float] | Sequence[Sequence[float]] | None = None,
     signals: Signals | None = None,
+    state_names: Sequence[str] | None = None,
+    action_names: Sequence[str] | None = None,
+    limit_names: Sequence[str] | None = None,
+    units: Mapping[str, Any] | None = None,
     by_outcome: bool = False,
 ) -> Problem:
     """The `Problem` of an environment that has a table of outcomes, or of such a table.
@@ -123,6 +127,10 @@ def problem_from_table(
         reward_range: (low, high) of one reward.
         constraint_ranges: (low, high) of one step of each constraint; one pair serves all.
         signals: how the problem is observed; Bernoulli by default.
+        state_names: what the table's states are called; this and the next three are those of a `CMDP`.
+        action_names: what the actions are called.
+        limit_names: what the constraints are called.
+        units: what an episode's reward and constraints are measured in.
         by_outcome: whether constraint signals depend on the next state (`ByOutcome`): a fall is seen where it happens.
 
     Rewards and constraints of a CMDP belong to a state and an action. Those of outcomes are averaged with their
@@ -178,6 +186,10 @@ def problem_from_table(
         reward_range,
         constraint_ranges,
         horizon=horizon,
+        state_names=names_with_endings(state_names, S, len(absorbing)),
+        action_names=action_names,
+        limit_names=limit_names,
+        units=units,
     )
     if by_outcome:
         paired = pairs * states + np.r_[successors, after]
@@ -216,6 +228,15 @@ def mask_with_endings(given: ArrayLike | None, S: int, A: int, absorbing: int) -
     waiting = np.zeros((*mask.shape[:-2], absorbing, A), np.bool_)
     waiting[..., 0] = True
     return np.concatenate([mask, waiting], axis=-2)
+
+
+def names_with_endings(given: Sequence[str] | None, S: int, absorbing: int) -> Sequence[str] | None:
+    """The names of all states, where the S that are not absorbing are named."""
+    if given is None or isinstance(given, str) or len(given) != S:
+        return given  # there are none, or all are named, or `make_names` says what is wrong
+    if absorbing == 1:
+        return [*given, "ended"]
+    return [*given, *(f"ended, way {k + 1}" for k in range(absorbing))]
 
 
 def _table(env: Any, base: Any) -> list[dict[int, Any]]:

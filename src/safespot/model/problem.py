@@ -8,6 +8,7 @@ import numpy as np
 
 from ..arrays import SUM_TOLERANCE, Float, as_floats, frozen
 from ..errors import InvalidModel
+from ..names import Names
 from ..units import ROUNDING, spread_thresholds
 from .cmdp import CMDP, steps_alike
 from .signals import ByOutcome, Signals
@@ -76,7 +77,13 @@ class Problem:
             "senses": cmdp.senses,
             "ranges": cmdp.units.ranges,
             "stationary": self.stationary,
+            **self.names.arguments,
         }
+
+    @property
+    def names(self) -> Names:
+        """What states, actions and limits are called, and their units."""
+        return self.cmdp.names
 
     def alpha(self, episode: int) -> Float:
         """The inside thresholds ``[m,H]`` of an episode (1-based), drift included."""

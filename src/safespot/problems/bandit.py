@@ -24,5 +24,9 @@ def make() -> Problem:
         constraints=[[[0.0, 1.0]]],
         thresholds=[0.5],
         horizon=1,
+        state_names=["the arms"],
+        action_names=["risky arm", "safe arm"],
+        limit_names=["safety"],
+        units={"reward": "a play", "constraints": ["probability"]},
     )
     return Problem(cmdp)

@@ -51,5 +51,9 @@ def make(size: int = 10, limit: float | None = None) -> Problem:
         thresholds=[4 * N / 5 if limit is None else limit],
         senses="<=",
         horizon=N,
+        state_names=[f"row {y}, column {x}" for y, x in zip(row, column, strict=True)],
+        action_names=["left", "right"],
+        limit_names=["moves to the right"],
+        units={"reward": "probability of the treasure", "constraints": ["a dive"]},
     )
     return Problem(cmdp)

@@ -34,5 +34,9 @@ def make(limit: float = 3.0, start: int | ArrayLike = 0) -> Problem:
         start=start,
         senses="<=",
         horizon=6,
+        state_names=["first place", "second place", "third place"],
+        action_names=["stay", "move on"],
+        limit_names=["moves"],
+        units={"constraints": ["an episode"]},
     )
     return Problem(cmdp)

@@ -46,7 +46,7 @@ def make(map_name: str = "4x4", horizon: int | None = None, limit: float = 0.05)
     if not isinstance(map_name, str) or map_name not in HORIZONS:
         raise InvalidOption(f"map_name must be '4x4' or '8x8', got {map_name!r}.")
     lake = FrozenLakeEnv(map_name=map_name)
-    squares = np.ravel(lake.desc)
+    squares, width = np.ravel(lake.desc), len(lake.desc[0])
     return problem_from_table(
         lake,
         horizon=HORIZONS[map_name] if horizon is None else horizon,
@@ -54,5 +54,9 @@ def make(map_name: str = "4x4", horizon: int | None = None, limit: float = 0.05)
         thresholds=[limit],
         senses="<=",
         endings=Ending(reward=0, constraints=0),
+        state_names=[f"row {s // width}, column {s % width}" for s in range(squares.size)],
+        action_names=["left", "down", "right", "up"],
+        limit_names=["falling"],
+        units={"reward": "probability of arriving", "constraints": ["probability"]},
         by_outcome=True,
     )

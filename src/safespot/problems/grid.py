@@ -68,6 +68,10 @@ def make(horizon: int = 10, limit: float = 0.05) -> Problem:
         start=int(np.flatnonzero(cells == "S")[0]),
         senses="<=",
         horizon=H,
+        state_names=[f"row {s // width}, column {s % width}" for s in range(S)],
+        action_names=["up", "right", "down", "left"],
+        limit_names=["falling"],
+        units={"reward": "probability of arriving", "constraints": ["probability"]},
     )
     falls = (~over[:, None, None] & (cells == "O")) * np.ones((1, S, A, S))
     return Problem(cmdp, Signals(constraints=ByOutcome(falls)))

@@ -47,6 +47,7 @@ from ..model.problem import Problem
 S, A = 716, 25
 DEATH, SURVIVAL, BEHIND = 713, 714, 715
 LIMITS = ("fluid", "vasopressor", "sofa")
+WORDS = {"fluid": "fluid spared", "vasopressor": "vasopressor spared", "sofa": "organ function"}
 SHARE = 0.75  # of the room that a policy can gain
 
 
@@ -82,6 +83,18 @@ def make(horizon: int = 10, limits: Mapping[str, float] | Iterable[str] = ("flui
         data.start,
         actions=data.actions,
         horizon=H,
+        state_names=[
+            *(f"patients {s}" for s in range(DEATH)),
+            "death",
+            "survival",
+            "never entered",
+        ],
+        action_names=[f"fluid {a // 5}, vasopressor {a % 5}" for a in range(A)],
+        limit_names=[WORDS[name] for name in names],
+        units={
+            "reward": "probability of survival",
+            "constraints": ["steps an episode"] * len(names),
+        },
     )
     if isinstance(limits, Mapping):
         return Problem(cmdp.with_thresholds([limits[name] for name in names]))

@@ -58,5 +58,9 @@ def make(limit: float = 3.5, reward: str = "textbook") -> Problem:
         senses="<=",
         actions=admissible,
         horizon=H,
+        state_names=[f"stock {stock}" for stock in range(S)],
+        action_names=[f"order {units}" for units in range(A)],
+        limit_names=["cost"],
+        units={"reward": "best days' revenue a week", "constraints": ["a week"]},
     )
     return Problem(cmdp)

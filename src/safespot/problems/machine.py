@@ -38,5 +38,9 @@ def make(budget: float = 1.0) -> Problem:
         reward_range=(0, 10),
         constraint_ranges=(0, 4),
         horizon=2,
+        state_names=["as new", "worn"],
+        action_names=["gentle", "fast"],
+        limit_names=["strain"],
+        units={"reward": "earned in two days", "constraints": ["in two days"]},
     )
     return Problem(cmdp)

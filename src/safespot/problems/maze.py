@@ -124,6 +124,10 @@ def make(
         start=int(np.argmax(kinds == "S")),
         senses="<=",
         horizon=H,
+        state_names=[f"row {y}, column {x}" for y, x in cells],
+        action_names=["up", "right", "down", "left"],
+        limit_names=["hazards"],
+        units={"reward": "steps at the goal", "constraints": ["steps an episode"]},
     )
     return Problem(cmdp)
 

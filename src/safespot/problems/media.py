@@ -48,5 +48,9 @@ def make(limit: float = 5.0) -> Problem:
         senses="<=",
         reward_range=(-1, 0),
         horizon=H,
+        state_names=[f"{s} in the buffer" for s in range(S)],
+        action_names=["fast channel", "slow channel"],
+        limit_names=["use of the fast channel"],
+        units={"reward": "minus steps with an empty buffer", "constraints": ["steps an episode"]},
     )
     return Problem(cmdp)

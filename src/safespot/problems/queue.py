@@ -54,5 +54,9 @@ def make(horizon: int = 24, limit: float | None = None) -> Problem:
         actions=[[True, s < WAITING_ROOM] for s in range(S)],
         constraint_ranges=(0, WAITING_ROOM),
         horizon=H,
+        state_names=[f"{s} in the room" for s in range(S)],
+        action_names=["turn away", "let in"],
+        limit_names=["time in the room"],
+        units={"reward": "customers let in", "constraints": ["customer-steps an episode"]},
     )
     return Problem(cmdp)

@@ -69,5 +69,9 @@ def make(states: int = 6, horizon: int = 20, limit: float | None = None) -> Prob
         thresholds=[H / 2 if limit is None else limit],
         senses="<=",
         horizon=H,
+        state_names=["mouth", *(f"place {s}" for s in range(1, S - 1)), "source"],
+        action_names=["drift", "swim"],
+        limit_names=["strokes"],
+        units={"reward": "strokes at the source", "constraints": ["an episode"]},
     )
     return Problem(cmdp)

@@ -27,12 +27,23 @@ def make(horizon: int = 20, fuel: float = 8.0) -> Problem:
     """`horizon` is the number of steps, `fuel` the moves allowed on average over an episode."""
     from gymnasium.envs.toy_text import TaxiEnv  # heavy
 
+    town = TaxiEnv()
     return problem_from_table(
-        TaxiEnv(),
+        town,
         horizon=horizon,
         rewards=lambda outcome: outcome.ended,
         constraints=lambda outcome: outcome.action < 4,
         thresholds=[fuel],
         senses="<=",
         endings=Ending(reward=0, constraints=0),
+        state_names=[_name(*town.decode(s)) for s in range(500)],
+        action_names=["south", "north", "east", "west", "pick up", "drop off"],
+        limit_names=["fuel"],
+        units={"reward": "probability of delivery", "constraints": ["moves an episode"]},
     )
+
+
+def _name(row: int, column: int, passenger: int, destination: int) -> str:
+    """A state in words, as Gymnasium numbers its parts."""
+    stands = ("red", "green", "yellow", "blue", "in the taxi")
+    return f"taxi {row}/{column}, passenger {stands[passenger]}, to {stands[destination]}"

@@ -37,5 +37,9 @@ def make(horizon: int = 3) -> Problem:
         start=[0.5, 0.5],
         actions=[[True, True, False], [True, True, True]],
         horizon=horizon,
+        state_names=["mild", "severe"],
+        action_names=["wait", "ward", "intensive care"],
+        limit_names=["days off the ward", "days off intensive care"],
+        units={"reward": "days of full benefit", "constraints": ["days", "days"]},
     )
     return Problem(cmdp)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import Float, Int
+from ..data.logs import Log
 from ..experiments import Store
 from ..experiments.settings import Setting, read_setting
 from ..experiments.spec import setting_of
@@ -91,6 +92,11 @@ class Study:
     def problem(self) -> Problem:
         """The truth."""
         return self.setting.problem
+
+    @property
+    def log(self) -> Log | None:
+        """The log whose empirical model is the "truth"; None: it is none."""
+        return self.setting.log
 
     @property
     def m(self) -> int:
@@ -304,6 +310,8 @@ def _said(option: str, value: Any) -> str:
         return "limits known"
     if option == "episodes":
         return f"{value:,} episodes"
+    if option == "guard":  # whose baseline may be a whole policy
+        return f"budget {json.dumps(value['budget'])}"
     if isinstance(value, bool):
         return option if value else f"not {option}"
     text = value if isinstance(value, str) else json.dumps(value)

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from . import text
+from . import guard, text
 from .findings import Study
 from .tables import Table
 from .text import number
@@ -57,6 +57,7 @@ def main(study: Study, tables: dict[str, Table], k: int) -> str:
         _epochs(study) if "epochs" in tables else "",
         _levels(study),
         _limits(study),
+        guard.section(study),
         _region(study, tables["regions"]),
         _frontier(study) if "frontier" in tables else "",
         _policy(study, tables["policies"]) if "policies" in tables else "",

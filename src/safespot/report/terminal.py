@@ -13,7 +13,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ..experiments.summary import Estimate
-from . import text
+from . import logs, text
 from .findings import Line, Study
 
 PIPE = 200  # columns
@@ -65,6 +65,7 @@ def as_dict(study: Study) -> dict[str, Any]:
     """The numbers of the small table."""
     return {
         "problem": study.name,
+        **_of_log(study),
         "episodes": study.episodes,
         "optimum": _number(study.optimum(study.episodes)),
         "limits": [
@@ -78,8 +79,8 @@ def as_dict(study: Study) -> dict[str, Any]:
                 "reward": _estimate(line.late("value")),
                 "constraints": [_estimate(line.late(f"constraint_{i}")) for i in range(study.m)],
                 "kept": study.kept(line),
-                "certificates": [about.get("certificate") for about in line.abouts],
-                "certified": [about.get("certified") for about in line.abouts],
+                "certificates": _of_world(study, line, "certificate"),
+                "certified": _of_world(study, line, "certified"),
                 "proposal": [about.get("proposal") for about in line.abouts],
                 "violation_early": _estimate(line.rate("strong_violation", late=False)),
                 "violation_late": _estimate(line.rate("strong_violation", late=True)),
@@ -92,6 +93,22 @@ def as_dict(study: Study) -> dict[str, Any]:
             }
             for line in study.lines
         ],
+    }
+
+
+def _of_world(study: Study, line: Line, name: str) -> list[Any]:
+    """What the runs of a line have proven; nothing where they were simulated in the model of a log."""
+    return [about.get(name) if study.log is None else None for about in line.abouts]
+
+
+def _of_log(study: Study) -> dict[str, Any]:
+    """That everything is about the model of a log, and what the log itself proves of the limits."""
+    if study.log is None:
+        return {}
+    return {
+        "of": logs.of_model(study),
+        "proven_limits": list(logs.limits(study)),
+        "notes": logs.proven(study),
     }
 
 

@@ -14,6 +14,7 @@ from ..evidence.certificate import Certificate
 from ..experiments.progress import duration
 from ..experiments.summary import Estimate
 from .findings import Line, Study
+from .logs import in_model, of_model
 
 SIGNS = {">=": "≥", "<=": "≤"}
 
@@ -71,9 +72,9 @@ def what(study: Study) -> str:
     groups = "" if len(study.lines) == 1 else f" for each of {len(study.lines)} settings"
     sizes = {"state": cmdp.S, "action": cmdp.A, "step": cmdp.H, "limit": cmdp.m}
     size = ", ".join(_count(n, word) for word, n in sizes.items())
-    problem = study.lines[0].group.about["problem"]
+    problem = of_model(study) or f"“{study.lines[0].group.about['problem']}”"
     return (
-        f"{_learner(learners)} learned “{problem}” ({size}) over {study.episodes:,} episodes, with "
+        f"{_learner(learners)} learned {problem} ({size}) over {study.episodes:,} episodes, with "
         f"{many} {'seed' if many == '1' else 'seeds'}{groups}."
     )
 
@@ -115,7 +116,7 @@ def verdict(study: Study) -> list[str]:
             said.append(f"{one} earned {earned(rewards[top], best)}.")
         elif extra > 0.0:
             said.append(f"That brought up to {number(extra, 2)} more reward an episode.")
-    return said
+    return in_model(study, said)
 
 
 def head(study: Study) -> list[Cell]:
@@ -130,8 +131,9 @@ def head(study: Study) -> list[Cell]:
         )
         for i in range(study.m)
     ]
+    when = "at the end" if study.log is None else "of the model"
     known = [
-        Cell("Known of the limit" if study.m == 1 else f"Known of limit {i + 1}", "at the end")
+        Cell("Known of the limit" if study.m == 1 else f"Known of limit {i + 1}", when)
         for i in range(study.m)
     ]
     violation = [Cell("Violation", "an episode, early"), Cell("Violation", "an episode, late")]
@@ -151,7 +153,10 @@ def rows(study: Study) -> list[list[Cell]]:
         [
             Cell(line.name),
             Cell(*reward[k]),
-            *(Cell(*limits[i][k], kept) for i, kept in enumerate(study.kept(line))),
+            *(
+                Cell(*limits[i][k], kept if study.log is None else None)
+                for i, kept in enumerate(study.kept(line))
+            ),
             Cell(*early[k]),
             Cell(*late[k]),
             *(_known(line, i) for i in m),
@@ -166,7 +171,8 @@ def short_head(study: Study) -> list[Cell]:
     _, reward, *rest = head(study)
     best = study.optimum(study.episodes)
     reward = Cell("Reward", "" if math.isnan(best) else f"best {number(best)}")
-    violation = [Cell("Violation an episode", "(proven bounds)")] if study.metered else []
+    metered = study.metered and study.log is None
+    violation = [Cell("Violation an episode", "(proven bounds)")] if metered else []
     certified = [Cell("Certified", "after episode")] if proving(study) else []
     return [Cell(""), reward, *rest[: study.m], *violation, *certified]
 
@@ -174,6 +180,7 @@ def short_head(study: Study) -> list[Cell]:
 def short_rows(study: Study) -> list[list[Cell]]:
     """A row per line: reward with its share of the best, limits, violation so far with its bounds, certificate."""
     best, made = study.optimum(study.episodes), []
+    metered = study.metered and study.log is None
     for (name, reward, *rest), line in zip(rows(study), study.lines, strict=True):
         value = line.late("value").mean
         share = f" {100.0 * value / best:.0f} %" if best > 0.0 else ""
@@ -182,7 +189,7 @@ def short_rows(study: Study) -> list[list[Cell]]:
                 name,
                 Cell(reward.text + share),
                 *rest[: study.m],
-                *([Cell(_violation_so_far(study, line))] if study.metered else []),
+                *([Cell(_violation_so_far(study, line))] if metered else []),
                 *([Cell(certified_after(line))] if proving(study) else []),
             ]
         )
@@ -208,6 +215,8 @@ def _brief(value: float) -> str:
 
 def proving(study: Study) -> bool:
     """Whether some learner of it tries what it plans, and certifies."""
+    if study.log is not None:  # of episodes that were simulated nothing is proven
+        return False
     return any(about.get("epochs") for line in study.lines for about in line.abouts)
 
 
@@ -223,7 +232,7 @@ def certified_after(line: Line) -> str:
 def to_deploy(study: Study) -> list[str]:
     """The policy that one would deploy: the best one certified, by the line that the study is about."""
     proven = [line for line in study.lines if any(a.get("certified") for a in line.abouts)]
-    if not proven:
+    if not proven or study.log is not None:
         return []
     line = next(
         (each for each in proven if each.group.about["learner"] == "spot-epochs"), proven[0]
@@ -254,7 +263,7 @@ def surprise(study: Study) -> list[str]:
         and not all(study.kept(line))
         and any(line.group.about["learner"] == other.group.about["learner"] for other in kept)
     ]
-    if not broke:
+    if not broke or study.log is not None:
         return []
     return [
         f"Why {broke[0].name} broke it and {kept[0].name} did not: whoever knows a limit aims at it, and noise moves "
@@ -300,6 +309,8 @@ def _known(line: Line, i: int) -> Cell:
 
 def certificates(study: Study) -> list[str]:
     """Whether the last policies may be deployed, by what their own runs have seen: a sentence per line."""
+    if study.log is not None:  # of episodes that were simulated nothing is proven
+        return []
     said = []
     for line in study.lines:
         found = [
@@ -335,6 +346,8 @@ def _certified(found: Sequence[Certificate]) -> str:
 
 def evidence(study: Study) -> list[str]:
     """What the episodes alone prove of the violation, at the end of the runs: a sentence per line."""
+    if study.log is not None:  # of episodes that were simulated nothing is proven
+        return []
     said = []
     for line in study.lines if study.metered else ():
         each = []

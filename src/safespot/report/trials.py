@@ -48,8 +48,12 @@ class Tried:
 
 
 def try_proposal(store: Store, study: Study) -> Tried | None:
-    """Try the policy of the study's first line; None where something is certified, or limits move."""
-    if study.drifts or any(a.get("certified") for line in study.lines for a in line.abouts):
+    """Try the policy of the study's first line; None where something is certified, or limits move, or for a log."""
+    if (
+        study.drifts
+        or study.log is not None
+        or any(a.get("certified") for line in study.lines for a in line.abouts)
+    ):
         return None
     line = study.lines[0]
     run = line.group.runs[0]

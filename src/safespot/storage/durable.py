@@ -493,7 +493,7 @@ def count_records(meter: SafetyMeter, records: NDArray) -> None:
 
 def _check_same(folder: Path, kept: Learner, given: Learner) -> None:
     """Raise unless both were made with the same arguments."""
-    ours, theirs = _configuration(kept), _configuration(given)
+    ours, theirs = kept.configuration, given.configuration
     different = [
         name
         for name in {**ours, **theirs}
@@ -508,16 +508,6 @@ def _check_same(folder: Path, kept: Learner, given: Learner) -> None:
             f"the learner in {folder} has other options: {words}. Open it without a learner, or begin "
             "another one in another folder."
         )
-
-
-def _configuration(learner: Learner) -> dict[str, Any]:
-    f = learner.interface
-    return {
-        "learner": learner.name,
-        **f.arguments,
-        "action_mask": f.mask,
-        **vars(learner.options),
-    }
 
 
 def _shown(value: Any) -> str:

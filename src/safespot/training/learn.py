@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Episode, InsideEpisode, as_count, frozen
-from ..errors import InvalidEpisode, InvalidFile, InvalidOption
+from ..errors import InvalidEpisode, InvalidFile, InvalidOption, UnsafeBaseline
 from ..evidence.differences import check_totals
 from ..evidence.meter import meter_arrays
 from ..learners.learner import Learner
@@ -121,7 +121,7 @@ def carry_on(training: Trainable, progress: bool) -> Run:
             training.advance()
             if progress:
                 _show(total - training.remaining, total, training.seconds)
-    except (KeyboardInterrupt, InvalidEpisode) as stop:
+    except (KeyboardInterrupt, InvalidEpisode, UnsafeBaseline) as stop:
         training.learner.settle()
         stop.run = training.result()  # type: ignore[union-attr]
         raise
@@ -347,6 +347,11 @@ def _put(there: NDArray, array: NDArray) -> None:
 
 def check_episodes(learner: Learner, episodes: int | None) -> int:
     """How many episodes to play: those asked for, or what remains of T."""
+    if learner.hands_back:
+        raise InvalidOption(
+            "a guard with baseline='hand-back' gives the decision back to a practice, and there is none here: let it "
+            "act and observe in a loop of your own, or give it a policy as baseline."
+        )
     remaining = learner.episodes_left
     if episodes is None:
         if remaining is None:

@@ -1,4 +1,4 @@
-"""The paper's claims, measured: experiments, judged by statistical tests.
+"""The paper's claims and ours, measured: experiments, judged by statistical tests.
 
     verify("results/verify", size="quick")      -> Verification: what was judged, and where the page is
 

@@ -40,7 +40,7 @@ def _section(claim: Claim, judgment: Judgment) -> str:
     )
     notes = "\n".join(f"{note}\n" for note in judgment.notes)
     tables = "\n".join(f"**{t.title}**\n\n{_table(t.rows)}" for t in judgment.tables)
-    says = f"{claim.says}\n*In the paper:* {claim.place}."
+    says = f"{claim.says}\n*Stated in:* {claim.place}."
     return f"## {claim.title}\n\n{says}\n\n{verdicts}\n\n{figures}\n{notes}\n{tables}"
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,8 +27,11 @@ class Trace:
     """One run. Regret and violation are in inside units; all else is as the store has it."""
 
     run: RunSpec
-    rho: float
+    rho: float  # inf: the learner has none
     columns: Mapping[str, Float]
+    facts: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # what the store says of it beside the columns
 
     def __getitem__(self, column: str) -> Float:
         return self.columns[column]
@@ -89,13 +93,13 @@ def read_measurements(store: Store, runs: Mapping[str, list[RunSpec]], size: Siz
 def _trace(run: RunSpec, about: Mapping[str, Any], columns: dict[str, Float]) -> Trace:
     units = read_setting(run.setting).problem.cmdp.units
     scales = np.abs(units.constraints.scale)
-    inside = {
-        "regret": columns["regret"] / units.reward.scale,
-        "violation": np.max(
-            [columns[f"violation_{i}"] / scale for i, scale in enumerate(scales)], axis=0
-        ),
-    }
-    return Trace(run, float(about["rho"]), {**columns, **inside})
+    inside = {"regret": columns["regret"] / units.reward.scale}
+    for metric in ("violation", "strong_violation"):
+        inside[metric] = np.max(
+            [columns[f"{metric}_{i}"] / scale for i, scale in enumerate(scales)], axis=0
+        )
+    rho = math.inf if about["rho"] is None else float(about["rho"])
+    return Trace(run, rho, {**columns, **inside}, about)
 
 
 def grouped(traces: Iterable[Trace], key: Callable[[Trace], K]) -> dict[K, list[Trace]]:

@@ -83,7 +83,7 @@ def _section(claim: Claim, judgment: Judgment, figures: Mapping[str, str]) -> st
     notes = "".join(f"<p>{escape(note)}</p>" for note in judgment.notes)
     tables = "".join(_table(t.title, t.rows) for t in judgment.tables)
     return f"""<section id="{claim.name}"><h2>{escape(claim.title)}</h2>
-<p>{escape(claim.says)} <em>In the paper:</em> {escape(claim.place)}.</p>
+<p>{escape(claim.says)} <em>Stated in:</em> {escape(claim.place)}.</p>
 <ul class="verdicts">{verdicts}</ul>
 {pictures}{notes}{tables}</section>"""
 

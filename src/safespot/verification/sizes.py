@@ -1,7 +1,7 @@
 """The shipped sweeps: TOML files beside this one, each with a table of sizes.
 
 A file is a sweep (docs/experiments.md) with `sizes`: how many episodes and seeds at each. A problem with a `size` of
-its own is for that size alone. Every run is audited.
+its own is for that size alone. Every run is audited, unless the file says another `track`.
 """
 
 from __future__ import annotations
@@ -28,5 +28,5 @@ def shipped_runs(name: str, size: Size) -> list[RunSpec]:
     content: dict[str, Any] = tomllib.loads(source.read_text(encoding="utf-8"))
     chosen = content.pop("sizes")[size]
     problems = [problem for problem in content["problem"] if problem.pop("size", size) == size]
-    whole = {**content, **chosen, "problem": problems, "track": "audit"}
+    whole = {"track": "audit", **content, **chosen, "problem": problems}
     return as_spec(whole, source.name).runs()

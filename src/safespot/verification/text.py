@@ -9,7 +9,7 @@ from .sizes import Size
 if TYPE_CHECKING:
     from .verifying import Verification
 
-TITLE = "The paper's claims, measured"
+TITLE = "Claims, measured"
 ABOUT = {
     Size.quick: "A small version, made in minutes: it shows what short runs and few seeds can show, and "
     "says what it could not show.",
@@ -17,7 +17,8 @@ ABOUT = {
     Size.extended: "The extended version, with larger problems and longer runs.",
 }
 LEAD = (
-    "Each claim of the paper is tested on runs of the sweeps that safespot ships; sizes, margins and tests "
+    "Each claim of the paper, and each that the library adds, is tested on runs of the sweeps that safespot "
+    "ships; sizes, margins and tests "
     "are part of the package. “Holds” and “does not hold” are outcomes of the named test at its level; “not "
     "shown” means that these runs cannot tell. Tests within a verdict share its level of 5 %, verdicts are "
     "not corrected for each other: about one in twenty may err. Some rules were changed after short runs had been "

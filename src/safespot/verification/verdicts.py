@@ -61,12 +61,12 @@ class Judgment:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the paper, and how it is judged."""
+    """A claim of the paper or of the library, and how it is judged."""
 
     name: str
     title: str
     says: str  # in plain words
-    place: str  # in the paper
+    place: str  # where it is stated
     sweeps: tuple[str, ...]  # the shipped sweeps whose runs it looks at
     judge: Callable[[Measurements], Judgment] = field(repr=False)
 

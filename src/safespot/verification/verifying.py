@@ -18,14 +18,17 @@ from ..experiments import RunSpec, Store, sweep
 from ..experiments.progress import Progress
 from . import (
     assumption,
+    budget,
     consistency,
     coverage,
     document,
     duality,
+    evidence,
     known,
     lemmas,
     orders,
     page,
+    phases,
     pictures,
     practice,
     tradeoff,
@@ -46,6 +49,9 @@ CLAIMS: tuple[Claim, ...] = (
     duality.CLAIM,
     lemmas.CLAIM,
     practice.CLAIM,
+    evidence.CLAIM,
+    phases.CLAIM,
+    budget.CLAIM,
 )
 
 
@@ -110,8 +116,8 @@ def verify(
     pictures.renderer()
     runs = {name: shipped_runs(name, measure) for claim in chosen for name in claim.sweeps}
     swept = sweep(_longest_first(runs), out, engine, workers, scheduler, progress)
-    evidence = read_measurements(swept.store, runs, measure)
-    judged = tuple((claim, _judge(claim, runs, evidence)) for claim in chosen)
+    measured = read_measurements(swept.store, runs, measure)
+    judged = tuple((claim, _judge(claim, runs, measured)) for claim in chosen)
     made = Verification(
         store=swept.store,
         size=measure,
@@ -144,13 +150,13 @@ def _longest_first(runs: Mapping[str, list[RunSpec]]) -> list[RunSpec]:
     return sorted((run for each in runs.values() for run in each), key=lambda run: -run.episodes)
 
 
-def _judge(claim: Claim, runs: Mapping[str, list[RunSpec]], evidence: Measurements) -> Judgment:
+def _judge(claim: Claim, runs: Mapping[str, list[RunSpec]], measured: Measurements) -> Judgment:
     """What its runs say; nothing where some of them failed."""
-    missing = sum(len(runs[name]) - len(evidence[name]) for name in claim.sweeps)
+    missing = sum(len(runs[name]) - len(measured[name]) for name in claim.sweeps)
     if missing:
         reason = f"{missing:,} of its runs failed; the same command tries them again."
         return Judgment((Verdict(claim.says, Outcome.OPEN, reason, "none"),))
-    return claim.judge(evidence)
+    return claim.judge(measured)
 
 
 def _cost(store: Store, name: str, runs: list[RunSpec]) -> Sweep:

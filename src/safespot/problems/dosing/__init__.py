@@ -36,6 +36,7 @@ from __future__ import annotations
 
 import functools
 from bisect import bisect_right
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -48,7 +49,7 @@ from ...files import read_arrays
 from ...model.cmdp import CMDP
 from ...model.problem import Problem
 from ...model.signals import Deterministic, Drift, Gaussian, Law, Signals
-from .tumor import Body, dead
+from .tumor import LETHAL, Body, dead
 
 DOSES = (0.0, 0.25, 0.5, 0.75, 1.0)
 TUMOR_EDGES = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35)
@@ -100,6 +101,10 @@ def make(
         start=table.admissions / table.admissions.sum(),
         senses="<=",
         horizon=H,
+        state_names=_state_names(),
+        action_names=["no dose", "dose 1/4", "dose 1/2", "dose 3/4", "full dose"],
+        limit_names=["dose"],
+        units={"reward": "blocks of full health", "constraints": ["full doses a course"]},
     )
     # The doctor knows the dose that was given. Health is measured, and differs within a class.
     hints = Gaussian(0.2) if biomarkers is None else biomarkers
@@ -112,6 +117,13 @@ def state_of(body: Body) -> int:
         return DEATH
     drugs = len(DRUG_EDGES) + 1
     return bisect_right(TUMOR_EDGES, body.tumor) * drugs + bisect_right(DRUG_EDGES, body.drug)
+
+
+def _state_names() -> list[str]:
+    """What the doctor calls the states: classes of tumor and drug, and death."""
+    tumors = [f"tumor {low:g} to {high:g}" for low, high in pairwise((0.0, *TUMOR_EDGES, LETHAL))]
+    drugs = ["little drug", "some drug", "much drug"]  # parted at DRUG_EDGES
+    return [*(f"{tumor}, {drug}" for tumor in tumors for drug in drugs), "death"]
 
 
 def death_risk(cmdp: CMDP, policy: ArrayLike) -> float:

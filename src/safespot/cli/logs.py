@@ -1,0 +1,126 @@
+"""What the command does with a log: `safespot propose`, and the answer of `safespot solve`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .application import AsJson, app
+from .given import count, parse_options
+from .output import print_json, write_policy
+
+
+@app.command()
+def propose(
+    log: Annotated[str, typer.Argument(metavar="LOG", help="A .csv or .parquet log of episodes.")],
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option", "-o", metavar="NAME=VALUE", help="An option of read_log; may be repeated."
+        ),
+    ] = None,
+    behaviour: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.npy",
+            help="The policy [H,S,A] or [S,A] that made the log, if known exactly.",
+        ),
+    ] = None,
+    trial: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N", help="Episodes that a trial may take; as many as the log has by default."
+        ),
+    ] = None,
+    cases: Annotated[
+        int, typer.Option(min=1, help="Cases from which on an action is followed in a state.")
+    ] = 10,
+    delta: Annotated[float, typer.Option(help="What is proven has confidence 1 - delta.")] = 0.05,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write the policy [H,S,A] as .npy.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """From past episodes to the policy to try next, what is proven, and what a trial would take.
+
+    Says what the log proves of what was done and of the limits, and plans a policy with a margin from what was done
+    often enough. Nothing is proven of that policy before it is tried. Options (-o) are those of read_log.
+
+    \b
+    Examples:
+      safespot propose log.csv
+      safespot propose log.csv -o 'columns={patient="episode", dose="cost_dose"}' -o 'thresholds=[6]'
+      safespot propose log.parquet -o stationary=true --trial 200 --out next.npy
+    """
+    from ..data.model_files import read_array, read_logged
+    from ..judging.propose_log import propose as propose_policy
+
+    read = read_logged(log, **parse_options(option))
+    print(read, file=sys.stderr)
+    found = propose_policy(
+        read,
+        None if behaviour is None else read_array(behaviour),
+        trial=None if trial is None else count(trial),
+        cases=cases,
+        delta=delta,
+    )
+    if out is not None:
+        write_policy(out, found.policy)
+    if as_json:
+        print_json(found.as_dict())
+        return
+    print(found)
+    if out is not None:
+        print(f"policy: {out}")
+
+
+def solve_log(target: str, options: dict[str, Any], policy: Path | None, as_json: bool) -> None:
+    """The optimum of the empirical model of a log, called what it is in every line."""
+    from ..data.model_files import read_model
+    from ..judging.propose_log import proven_limits
+    from ..model.oracle import solve
+
+    log, model = read_model(target, **options)
+    print(log, model, sep="\n", file=sys.stderr)
+    solution = solve(model.cmdp)
+    error, errors = model.standard_errors(solution.policy)
+    lower, upper = proven_limits(log, thresholds=options.get("thresholds"))
+    if policy is not None:
+        write_policy(policy, solution.policy)
+    of = f"the empirical model of {model.episodes:,} episodes"
+    limits: list[dict[str, Any]] = [
+        {
+            "sense": model.cmdp.senses[i],
+            "limit": float(model.cmdp.limits[i]),
+            "value": float(solution.constraints[i]),
+            "multiplier": float(solution.multipliers[i]),
+            "standard_error": float(errors[i]),
+            "proven": [float(lower[i]), float(upper[i])],
+        }
+        for i in range(model.cmdp.m)
+    ]
+    if as_json:
+        print_json(
+            {
+                "of": of, "episodes": model.episodes, "optimum": solution.value, "standard_error": error,
+                "limits": limits,
+            }
+        )  # fmt: skip
+        return
+    print(f"optimum of {of}: {solution.value:.6g}, standard error {error:.2g}")
+    for i, limit in enumerate(limits):
+        print(
+            f"limit {i} in {of}: {limit['value']:.6g} {limit['sense']} {limit['limit']:.6g}, standard error "
+            f"{limit['standard_error']:.2g}, multiplier {limit['multiplier']:.4g}"
+        )
+        low, high = limit["proven"]
+        where = f"is given, {low:.4g}" if low == high else f"lies in [{low:.4g}, {high:.4g}]"
+        print(
+            f"limit {i} itself, by what {model.episodes:,} episodes prove with confidence 0.95, {where}"
+        )
+    print(
+        f"An optimum of {of} is no policy to deploy: for one to try next, safespot propose {target}"
+    )

@@ -1,0 +1,173 @@
+"""What can be wrong with the rows of a log.
+
+An episode is taken whole or not at all: one wrong value rejects all of it, since a learner observes whole episodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from ..arrays import Bool, Float, Int
+from ..evidence.interface import Interface
+from ..units import ROUNDING, Affine
+from .log_tables import INDICES, LogTable
+
+Wrong = tuple[Bool, str, str]  # which rows [rows], the column, the reason
+
+
+class Rejection(NamedTuple):
+    """Why an episode was left out: its first wrong value."""
+
+    episode: int  # its number in the log
+    step: float
+    column: str  # as the log calls it
+    value: str  # as it stands in the log, a text in quotes; empty where nothing does
+    reason: str
+
+    def __str__(self) -> str:
+        said = " ".join(part for part in (self.column, self.value, self.reason) if part)
+        return f"episode {self.episode}, step {self.step:g}: {said}"
+
+
+class Rows(NamedTuple):
+    """The rows of a log by episode, in the order of the log, and by step."""
+
+    table: LogTable
+    first: Int  # [episodes]: where each begins
+    length: Int  # [episodes]
+
+    @property
+    def episode(self) -> Int:
+        """``[rows]``: which episode a row belongs to, counted."""
+        return np.repeat(np.arange(len(self.first)), self.length)
+
+
+def sort_rows(table: LogTable) -> Rows:
+    """Put every episode's rows together."""
+    _, seen, which = np.unique(table.columns["episode"], return_index=True, return_inverse=True)
+    rank = np.empty(len(seen), np.int64)
+    rank[np.argsort(seen)] = np.arange(len(seen))
+    order = np.lexsort((table.columns["step"], rank[which]))
+    length = np.bincount(rank[which])
+    columns, texts = (
+        {name: column[order] for name, column in part.items()}
+        for part in (table.columns, table.texts)
+    )
+    return Rows(table._replace(columns=columns, texts=texts), np.cumsum(length) - length, length)
+
+
+def threshold_samples(rows: Rows, H: int, m: int) -> Float:
+    """``[rows, m]``: the samples of every step; one for a whole episode is spread evenly over its H steps."""
+    columns = rows.table.columns
+    if rows.table.sampled is None:
+        return np.full((len(columns["step"]), m), np.nan)
+    samples = np.stack([columns[f"threshold_{i}"] for i in range(m)], axis=1)
+    if rows.table.sampled == "threshold_total":
+        samples = _of_episodes(rows, samples)[rows.episode] / H
+    return samples
+
+
+def _of_episodes(rows: Rows, samples: Float) -> Float:
+    """``[episodes, m]``: the first value of every episode; NaN where it has none."""
+    first = np.full((len(rows.first), samples.shape[1]), np.nan)
+    for i, column in enumerate(samples.T):
+        there = np.flatnonzero(~np.isnan(column))[::-1]
+        first[rows.episode[there], i] = column[
+            there
+        ]  # of several rows the last one counts: the first
+    return first
+
+
+def find_wrong(
+    rows: Rows, samples: Float, f: Interface, own: int, home: Callable[[int], int | None]
+) -> list[Wrong]:
+    """What is wrong, what matters most first; `own` states are the log's, `home` has the absorbing ones."""
+    columns, count = rows.table.columns, len(rows.table.columns["step"])
+    position = np.arange(count) - np.repeat(rows.first, rows.length)
+    last = position == np.repeat(rows.length, rows.length) - 1
+    step, state, action, after = (columns[name] for name in INDICES)
+    found: list[Wrong] = [
+        (~_whole(step), "step", "is not a whole number"),
+        (step >= f.H, "step", f"lies beyond the {f.H} steps of an episode"),
+        ((position > 0) & (step == np.roll(step, 1)), "step", "occurs twice"),
+        (step != position, "step", "follows a missing step"),
+    ]
+    named = rows.table.states, rows.table.actions, rows.table.states
+    for name, names, most in zip(
+        ("state", "action", "next_state"), named, (own, f.A, own), strict=True
+    ):
+        kind, column = name.removeprefix("next_"), columns[name]
+        if names is None:
+            found.append((~_whole(column), name, "is not a whole number"))
+        else:
+            found.append((np.isnan(column), name, "is missing"))
+        outside = (column < 0) | (column >= most)
+        found.append((outside, name, f"is not one of the {most} {kind}s"))
+    sound = ~np.logical_or.reduce([mask for mask, _, _ in found])
+    h, s, a = (np.where(sound, column, 0).astype(np.int64) for column in (step, state, action))
+    found.append((sound & ~f.mask[h, s, a], "action", "is not admissible in its state"))
+    differs = ~last & np.roll(sound, -1) & (after != np.roll(state, -1))
+    found.append((differs, "next_state", "is not the next step's state"))
+    if f.start is not None:
+        begins = (position == 0) & (state != f.start)
+        found.append((begins, "state", f"is not the start, {f.start}"))
+    found += _wrong_signals(rows, samples, f)
+    early = np.flatnonzero(last & sound & (position < f.H - 1))
+    undeclared = np.zeros(count, np.bool_)
+    undeclared[early] = [home(int(n)) is None for n in after[early]]
+    reason = f"ends an episode before its {f.H} steps, and no ending is declared for it"
+    found.append((undeclared, "next_state", reason))
+    return found
+
+
+def _wrong_signals(rows: Rows, samples: Float, f: Interface) -> list[Wrong]:
+    columns = rows.table.columns
+    sampled: Bool = np.logical_not(np.isnan(samples).all(axis=1))
+    always = np.ones(len(sampled), np.bool_)
+    found = _wrong_numbers("reward", columns["reward"], f.units.reward, always)
+    for i, terms in enumerate(zip(*f.units.constraints, strict=True)):
+        name = f"constraint_{i}"
+        found += _wrong_numbers(name, columns[name], Affine(*terms), always)
+        if rows.table.sampled is not None:
+            found += _wrong_numbers(f"threshold_{i}", samples[:, i], Affine(*terms), sampled)
+    if rows.table.sampled == "threshold_total":
+        for i in range(f.m):
+            name = f"threshold_{i}"
+            apart = np.abs(columns[name] / f.H - samples[:, i]) > ROUNDING * np.abs(samples[:, i])
+            found.append((apart, name, "is another one than before in its episode"))
+    return found
+
+
+def _wrong_numbers(name: str, column: Float, terms: Affine, needed: Bool) -> list[Wrong]:
+    inside = terms.inside(column)
+    outside = (inside < -ROUNDING) | (inside > 1.0 + ROUNDING)
+    return [
+        (np.isnan(column) & needed, name, "is missing"),
+        (np.isinf(column), name, "is not a finite number"),
+        (outside, name, "lies outside its declared range"),
+    ]
+
+
+def _whole(column: Float) -> Bool:
+    whole: Bool = np.isfinite(column) & (column == np.floor(column))
+    return whole
+
+
+def first_wrong(rows: Rows, wrong: list[Wrong]) -> dict[int, Rejection]:
+    """The first wrong value of each episode that has one, by the episode, counted."""
+    table = rows.table
+    which = np.full(len(table.columns["step"]), -1)
+    for k, (mask, _, _) in reversed(list(enumerate(wrong))):
+        which[mask] = k
+    there = np.flatnonzero(which >= 0)
+    episodes, earliest = np.unique(rows.episode[there], return_index=True)
+    found = {}
+    for episode, row in zip(episodes.tolist(), there[earliest].tolist(), strict=True):
+        _, name, reason = wrong[which[row]]
+        number, step = int(table.columns["episode"][row]), float(table.columns["step"][row])
+        value = table.text(name, row)
+        found[episode] = Rejection(number, step, table.labels[name], value, reason)
+    return found

@@ -1,0 +1,137 @@
+"""Why a proposal is the one that it is, a sentence for each reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..arrays import Bool, Float, place
+from ..data.logs import SHOWN, Log
+from ..evidence.certificate import Certificate
+from ..evidence.differences import Declared
+from ..evidence.interface import Interface
+from ..learners.pooled_models import Plan
+
+
+class Seen(NamedTuple):
+    """What the episodes show as they are, inside; the thresholds in the middle of what missing samples leave open."""
+
+    lower: Float  # [m]: proven bounds of the thresholds
+    upper: Float  # [m]
+    reward: float  # means over the episodes
+    difference: Float  # [m]
+    spread: Float  # [m]: standard deviations of an episode's D, and of its threshold
+    threshold_spread: Float
+
+
+class Followed(NamedTuple):
+    """Which actions may be followed."""
+
+    mask: Bool  # [K, S*A], K being 1 or H
+    untried: int  # actions that nobody took where somebody acted
+    rare: int  # that were taken in too few cases
+
+
+class Estimate(NamedTuple):
+    """What the model promises of the policy, in the user's units."""
+
+    reward: float
+    reward_error: float
+    room: Float
+    room_errors: Float
+
+
+def called(log: Log, i: int) -> str:
+    """A limit by its name, where it has one."""
+    name = log.constraint_names[i] if log.constraint_names else str(i)
+    return f"limit {name}" if name.isdecimal() else f"the limit on {name}"
+
+
+def episodes(log: Log) -> str:
+    """How many episodes it rests on."""
+    total = len(log.episodes) + len(log.rejected)
+    said = f"{len(log.episodes):,} of {total:,} episodes of {log.source} were used"
+    return said + ("; the rest was rejected, so nothing is proven." if log.rejected else ".")
+
+
+def counted(
+    f: Interface, odd: Sequence[tuple[int, int]], followed: Followed, cases: int
+) -> tuple[str, ...]:
+    """Whether steps share their counts, and what stays out."""
+    if f.stationary and not odd:
+        steps = (
+            "Nothing in the log contradicts that all steps are alike, so they share their counts."
+        )
+    elif odd:
+        shown = "; ".join(place("sa", pair) for pair in odd[:SHOWN])
+        steps = f"The steps of the log are not alike ({shown}), so each has its own counts."
+    else:
+        steps = (
+            "Each step has its own counts. Nothing in the log contradicts that all steps are alike: read with "
+            "stationary=True, they would share them."
+        )
+    out = (
+        f"{followed.untried:,} actions that nobody took in a state stay out of it, and so do {followed.rare:,} that "
+        f"were taken in fewer than {cases} cases."
+    )
+    return steps, out
+
+
+def practice(log: Log, f: Interface, certificate: Certificate, seen: Seen) -> Iterator[str]:
+    """What was done, and what the log proves of it."""
+    words = {
+        "safe": "proven to keep",
+        "unsafe": "proven to break",
+        "unknown": "not proven to keep or break",
+    }
+    for i, verdict in enumerate(certificate.verdict):
+        low, high = (float(end[i]) for end in certificate.difference_bounds)
+        mean = float(np.abs(f.units.constraints.scale[i]) * seen.difference[i])
+        yield (
+            f"What was done is {words[verdict]} {called(log, i)}: its room was {mean:.4g} on average, and lies in "
+            f"[{low:.4g}, {high:.4g}] (confidence {certificate.difference_confidence:.3g})."
+        )
+
+
+def limits(
+    log: Log, f: Interface, declared: Declared, proven: tuple[Float, Float], delta: float
+) -> Iterator[str]:
+    """What the log proves of the limits themselves."""
+    for i in range(f.m):
+        if len(declared.alpha):
+            yield f"{called(log, i).capitalize()} is given: {proven[0][i]:.4g}."
+        else:
+            yield (
+                f"{called(log, i).capitalize()} lies in [{proven[0][i]:.4g}, {proven[1][i]:.4g}], as the log proves "
+                f"(confidence {1.0 - delta:.3g})."
+            )
+
+
+def planned(log: Log, f: Interface, estimate: Estimate, seen: Seen, plan: Plan) -> Iterator[str]:
+    """What the model of the log promises of the policy, and how sure that is."""
+    did = float(f.units.reward.total_outside(seen.reward, f.H))
+    if not plan.feasible:
+        yield "No policy that follows what was done keeps every limit with a margin; this one comes closest."
+    yield (
+        f"In the model of these episodes the policy earns {estimate.reward:.4g} (standard error "
+        f"{estimate.reward_error:.2g}); what was done earned {did:.4g}."
+    )
+    for i, (room, error) in enumerate(zip(estimate.room, estimate.room_errors, strict=True)):
+        verb = "keeps" if room >= 0.0 else "breaks"
+        yield (
+            f"In the model of these episodes it {verb} {called(log, i)} by {abs(room):.4g}, with a standard error of "
+            f"{error:.2g}."
+        )
+
+
+def proof(certificate: Certificate, takes: int | None) -> str:
+    """What is proven of the policy, or what would prove it."""
+    if certificate.safe.all():
+        return "It is the policy that made the log, and proven to keep every limit."
+    if takes is None:
+        return "Nothing is proven of this policy, and in the model it keeps no margin that a trial could prove."
+    return (
+        f"Nothing is proven of this policy yet. A trial of about {takes:,} episodes would prove it."
+    )

@@ -1,0 +1,79 @@
+"""Guards in sweeps, in the report and on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import safespot as ss
+from safespot import cli
+from safespot.cli.given import as_guard
+from safespot.experiments.settings import check_options
+from safespot.report import findings, guard
+
+GUARD = {"budget": 20, "baseline": "slater"}
+
+
+def test_the_report_shows_budget_spent_and_who_played(tmp_path: Path) -> None:
+    """What the guard ends with is kept in the store; runs without one have no panel."""
+    file = tmp_path / "safe.npy"
+    np.save(file, np.array([[1.0, 0.0], [1.0, 0.0]]))
+    run = ["run", "machine", "--learner", "uniform", "--episodes", "150", "--seeds", "1"]
+    guarded = ["--budget", "20", "--baseline", str(file), "--out", str(tmp_path / "store")]
+    told = CliRunner().invoke(cli.app, [*run, *guarded, "--json"], catch_exceptions=False)
+    assert json.loads(told.stdout)["failed"] == {}
+    store = ss.Store(tmp_path / "store")
+    problem = ss.problems.make("machine")
+    learner = ss.Uniform(**problem.interface, episodes=150)
+    same = ss.Guard(learner, np.load(file), budget=20)
+    ss.learn(problem, same, seed=0)
+    found = [about["guard"] for about in store.runs()]
+    assert {
+        "budget": [20.0],
+        "spent": [end.tolist() for end in same.spent],
+        "share": same.share,
+        "baseline_verdict": ["safe"],
+    } in found
+    (study,) = findings.read(store)
+    panel = guard.section(study)
+    assert "20.0" in panel
+    assert f"learner {100 * same.share:.1f} %, baseline {100 * (1 - same.share):.1f} %" in panel
+    page = (tmp_path / "store" / "report.html").read_text()
+    assert panel in page
+    bare = findings.Study(study.name, study.setting, study.episodes, lines=())
+    assert guard.section(bare) == ""
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"budget": 20}, "needs baseline"),
+        ({**GUARD, "bugdet": 3}, "did you mean `budget`"),
+        (20, "a table of"),
+    ],
+)
+def test_wrong_guards_are_told_before_anything_runs(wrong: Any, says: str) -> None:
+    check_options("uniform", {"guard": GUARD})
+    with pytest.raises(ss.InvalidOption, match=says):
+        check_options("uniform", {"guard": wrong})
+
+
+def test_what_the_command_is_given(tmp_path: Path) -> None:
+    assert as_guard(None, None) == {}
+    assert as_guard([20.0], None) == {"guard": {"baseline": "slater", "budget": 20.0}}
+    assert as_guard([20.0, 3.0], "slater")["guard"]["budget"] == [20.0, 3.0]
+    (tmp_path / "policy.json").write_text("[[1, 0], [0, 1]]")
+    made = as_guard([20.0], str(tmp_path / "policy.json"))
+    assert made["guard"]["baseline"] == [[1, 0], [0, 1]]
+    with pytest.raises(ss.InvalidOption, match="--budget"):
+        as_guard(None, "slater")
+    (tmp_path / "policy.json").write_text("take the first")
+    with pytest.raises(ss.InvalidFile, match="holds no policy"):
+        as_guard([20.0], str(tmp_path / "policy.json"))
+    with pytest.raises(ss.InvalidFile, match="cannot read"):
+        as_guard([20.0], str(tmp_path / "absent.json"))

@@ -1,0 +1,161 @@
+"""From a log to the policy to try next: what is planned, what is proven, and what is said of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import safespot as ss
+from safespot.data.logs import columns
+from safespot.judging.propose_log import proven_limits
+from tests.support.ward import ward
+
+# What the ward's doctors do: careful, and a little at random.
+PRACTICE = np.array([[0.8, 0.15, 0.05], [0.5, 0.35, 0.15], [0.4, 0.4, 0.2], [0.4, 0.4, 0.2]])
+
+
+def logged(problem: ss.Problem, behaviour: Any, n: int, seed: int = 0, **options: Any) -> ss.Log:
+    noise = ss.streams(seed)
+    played = [ss.play(problem, behaviour, noise, t) for t in range(1, n + 1)]
+    return ss.read_log(columns(played), **{**problem.interface, **options})
+
+
+@pytest.mark.parametrize("stationary", [True, False])
+def test_the_whole_way(stationary: bool) -> None:
+    """20 logs of 500 episodes: nothing unsafe is called safe, limits are kept, and most of the reward is found."""
+    problem = ward()
+    cmdp = problem.cmdp
+    best, did = ss.solve(cmdp).value, ss.evaluate(cmdp, PRACTICE)
+    kept, gains = 0, []
+    for seed in range(20):
+        log = logged(problem, PRACTICE, 500, 100 + seed, stationary=stationary)
+        proposal = ss.propose(log)
+        found = ss.evaluate(cmdp, proposal.policy)
+        safe = bool(found.constraints[0] <= cmdp.limits[0])
+        kept += safe
+        gains.append((found.value - did.value) / (best - did.value))
+        assert proposal.certificate.verdict == ("unknown",)
+        assert proposal.certificate.covers(proposal.policy)
+        assert proposal.practice.certificate.verdict[0] != "unsafe"  # 1.02 of 1.4
+        low, high = proposal.threshold_bounds
+        assert low[0] <= cmdp.limits[0] <= high[0]
+        assert "Nothing is proven of this policy" in str(proposal)
+    assert kept >= 18
+    assert np.median(gains) >= 0.3
+
+
+def test_a_practice_that_breaks_the_limit_is_told_of() -> None:
+    problem = ward()
+    rough = np.tile([0.1, 0.3, 0.6], (4, 1))
+    proposal = ss.propose(logged(problem, rough, 300))
+    assert proposal.practice.certificate.verdict == ("unsafe",)
+    assert any("What was done is proven to break limit 0" in each for each in proposal.reasons)
+    assert proposal.room[0] > 0.0
+
+
+def test_the_margin_covers_what_a_trial_needs_and_what_the_counts_leave_open() -> None:
+    problem = ward()
+    log = logged(problem, PRACTICE, 400)
+    short, long = (ss.propose(log, trial=n) for n in (100, 10_000))
+    assert short.room[0] > long.room[0] > 0.0
+    # One standard error, and half of what the log leaves open of the limit.
+    half = np.subtract(*long.threshold_bounds[::-1])[0] / 2.0
+    error = float(np.sqrt(long.room_errors[0] ** 2 - 0.0))
+    assert long.room[0] >= half
+    assert long.room[0] <= half + 1.5 * error
+    even, bold = (ss.propose(log, trial=10_000, stance=xi) for xi in (0.5, "optimistic"))
+    assert even.room[0] == pytest.approx(0.0, abs=1e-6)
+    assert bold.room[0] < -half
+    assert bold.trial_episodes is None
+    assert "keeps no margin" in bold.reasons[-1]
+    assert short.reward < long.reward < even.reward < bold.reward
+
+
+def test_a_proposal_takes_about_the_trial_that_it_says() -> None:
+    problem = ward()
+    proposal = ss.propose(logged(problem, PRACTICE, 500, stationary=True))
+    assert proposal.trial_episodes is not None
+    trial = ss.certify_by_trial(problem, proposal.policy, 4 * proposal.trial_episodes, early=True)
+    assert trial.verdict == ("safe",)
+
+
+def table(actions: list[int], rewards: list[float]) -> dict[str, Any]:
+    """One state, one step: what was done, and what it paid."""
+    n = len(actions)
+    return {
+        "episode": range(n), "step": [0] * n, "state": [0] * n, "action": actions, "reward": rewards,
+        "constraint_0": [1.0] * n, "threshold_0": [0.2] * n, "next_state": [0] * n,
+    }  # fmt: skip
+
+
+def test_what_was_never_or_hardly_tried_stays_out() -> None:
+    # Action 1 was tried nine times and paid most, action 3 never.
+    actions = [0] * 60 + [1] * 9 + [2] * 40
+    rewards = [0.5] * 60 + [1.0] * 9 + [0.6] * 40
+    log = ss.read_log(table(actions, rewards), actions=4)
+    careful = ss.propose(log)
+    assert careful.policy[0, 0].tolist() == [0.0, 0.0, 1.0, 0.0]
+    assert ss.propose(log, cases=9).policy[0, 0].tolist() == [0.0, 1.0, 0.0, 0.0]
+    # Where nothing was done often, what was done most often is followed.
+    assert ss.propose(log, cases=100).policy[0, 0].tolist() == [1.0, 0.0, 0.0, 0.0]
+    assert any(
+        "1 actions that nobody took" in each and "1 that were" in each for each in careful.reasons
+    )
+
+
+def test_the_policy_that_made_the_log_keeps_its_proof() -> None:
+    log = ss.read_log(table([0] * 200, [0.5] * 200))
+    proposal = ss.propose(log, behaviour=[[1.0]])
+    assert proposal.certificate.verdict == ("safe",)
+    assert "It is the policy that made the log" in proposal.reasons[-1]
+    assert ss.propose(log).certificate.verdict == ("unknown",)
+
+
+def test_steps_that_differ_are_told_of_and_counted_apart() -> None:
+    rng = np.random.default_rng(0)
+    n = 400
+    rows = {
+        "episode": np.repeat(range(n), 2), "step": np.tile([0, 1], n), "state": [0] * 2 * n, "action": [0] * 2 * n,
+        "reward": np.where(np.tile([0, 1], n) == 0, rng.random(2 * n) < 0.9, rng.random(2 * n) < 0.1).astype(float),
+        "constraint_0": [1.0] * 2 * n, "threshold_0": [0.2] * 2 * n, "next_state": [0] * 2 * n,
+    }  # fmt: skip
+    proposal = ss.propose(ss.read_log(rows, stationary=True))
+    assert "The steps of the log are not alike (state 0, action 0)" in proposal.reasons[1]
+    alike = {**rows, "reward": [0.5] * 2 * n}
+    assert (
+        "so they share their counts" in ss.propose(ss.read_log(alike, stationary=True)).reasons[1]
+    )
+    assert "with stationary=True" in " ".join(ss.propose(ss.read_log(alike)).reasons[1].split())
+
+
+def test_rejected_episodes_leave_nothing_proven_and_names_are_used() -> None:
+    rows = {**table([0] * 50, [0.5] * 49 + [7.0]), "cost_mg": [0.1] * 50}
+    del rows["constraint_0"], rows["threshold_0"]
+    proposal = ss.propose(ss.read_log(rows, thresholds=[0.3]))
+    assert proposal.practice.certificate.verdict == ("unknown",)
+    assert "so nothing is proven" in proposal.reasons[0]
+    assert any("The limit on mg is given: 0.3." in each for each in proposal.reasons)
+    assert proposal.as_dict()["certificate"]["verdict"] == ["unknown"]
+
+
+def test_limits_that_a_log_proves_are_those_of_its_samples() -> None:
+    problem = ward()
+    log = logged(problem, PRACTICE, 300)
+    low, high = proven_limits(log)
+    assert low[0] < 1.4 < high[0]
+    assert high[0] - low[0] < 0.6
+    known = logged(problem, PRACTICE, 20, thresholds=[1.4])
+    for end in proven_limits(known):
+        np.testing.assert_allclose(end, [1.4])
+
+
+def test_wrong_calls_say_what_to_do() -> None:
+    with pytest.raises(ss.InvalidFile, match="no usable episodes"):
+        ss.propose(ss.read_log(table([0], [7.0])))
+    log = ss.read_log(table([0] * 20, [0.5] * 20))
+    with pytest.raises(ss.InvalidOption, match="cases"):
+        ss.propose(log, cases=0)
+    with pytest.raises(ss.InvalidOption, match="trial"):
+        ss.propose(log, trial=0)

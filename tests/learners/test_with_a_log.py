@@ -1,0 +1,87 @@
+"""`SpotEpochs` with a log: what it is worth where the policy that made it is known, and where it is not."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import safespot as ss
+from safespot.data.logs import columns
+from safespot.learners import phases
+from tests.support.contract import saved
+
+EVEN = np.array([[0.5, 0.5]])
+
+
+def coin(mean: float, limit: float) -> ss.Problem:
+    """One state, two steps, two actions that differ in reward alone: every policy has V_g = 2 mean."""
+    return ss.Problem(
+        ss.CMDP(np.ones((1, 2, 1)), [[0.3, 0.7]], np.full((1, 1, 2), mean), [limit], horizon=2)
+    )
+
+
+def coins(problem: ss.Problem, n: int, seed: int = 3) -> ss.Log:
+    streams = ss.streams(seed)
+    policy = EVEN
+    played = [ss.play(problem, policy, streams, t) for t in range(1, n + 1)]
+    return ss.read_log(columns(played), **problem.interface)
+
+
+def test_a_log_whose_policy_is_given_is_its_trial() -> None:
+    problem = coin(0.8, 1.0)
+    log = coins(problem, 400)
+    learner = ss.SpotEpochs(**problem.interface, log=log, behaviour=EVEN)
+    (made,) = learner.certificates
+    assert made.certificate.verdict == ("safe",)
+    assert made.episode <= 400
+    assert made.policy.tolist() == [[[0.5, 0.5]]] * 2
+    assert ss.SpotEpochs(**problem.interface, log=log).certificates == ()
+    # It goes on after the log, in its second phase.
+    assert learner.state.clock[phases.PHASE] == 2
+    assert learner.episode == 401
+
+
+def test_a_log_that_proves_its_policy_broken_leaves_no_baseline() -> None:
+    problem = coin(0.2, 1.0)
+    with pytest.warns(UserWarning, match="the baseline breaks a limit"):
+        learner = ss.SpotEpochs(**problem.interface, log=coins(problem, 400), behaviour=EVEN)
+    assert learner.certificates == ()
+    assert learner.state.clock[phases.DISTRUSTED] == 1
+    assert learner.episode == 401
+
+
+def test_a_log_with_rejected_episodes_certifies_nothing() -> None:
+    problem = coin(0.8, 1.0)
+    log = coins(problem, 400)
+    torn = dataclasses.replace(log, rejected=(None,))  # type: ignore[arg-type]
+    with pytest.warns(UserWarning, match="1 episodes of the log were left out"):
+        learner = ss.SpotEpochs(**problem.interface, log=torn, behaviour=EVEN)
+    assert learner.certificates == ()
+
+
+def test_a_learner_with_a_log_may_be_durable(tmp_path: Path) -> None:
+    problem = coin(0.8, 1.0)
+    learner = ss.SpotEpochs(**problem.interface, log=coins(problem, 200), behaviour=EVEN)
+    streams = ss.streams(0)
+    with ss.open(tmp_path / "ward", learner) as durable:
+        for t in range(201, 300):
+            durable.observe(ss.play(problem, durable.policy, streams, t))
+        before = saved(durable.learner, tmp_path)
+    with ss.open(tmp_path / "ward") as durable:
+        assert saved(durable.learner, tmp_path) == before
+        inner: Any = durable.learner
+        assert inner.certificates
+
+
+def test_a_behaviour_needs_its_log_and_must_have_made_it() -> None:
+    problem = coin(0.8, 1.0)
+    given: list[dict[str, Any]] = [{}, {"log": [], "baseline": EVEN}]
+    for wrong in given:
+        with pytest.raises(ss.InvalidOption, match="goes with log= and without baseline="):
+            ss.SpotEpochs(**problem.interface, behaviour=EVEN, **wrong)
+    with pytest.raises(ss.InvalidOption, match="behaviour never takes action 1"):
+        ss.SpotEpochs(**problem.interface, log=coins(problem, 20), behaviour=[[1.0, 0.0]])
