@@ -35,7 +35,7 @@ class OptCMDP(Planner):
         >>> learner = ss.OptCMDP(**problem.interface, episodes=500, thresholds=[1.0], bonus_scale=0.1)
         >>> run = ss.learn(problem, learner)
         >>> print(run.values[-1].round(1), run.constraint_values[-1].round(1))  # at best 11, at a strain of 1
-        11.2 [1.1]
+        11.1 [1.]
 
     """
 

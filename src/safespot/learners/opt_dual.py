@@ -37,7 +37,7 @@ class OptDual(Planner):
         >>> learner = ss.OptDual(**problem.interface, episodes=500, thresholds=[1.0], slack=1.0, bonus_scale=0.1)
         >>> run = ss.learn(problem, learner)
         >>> print(run.multipliers[-1].round(1))  # a unit of strain is worth 3
-        [3.]
+        [3.1]
 
     """
 

@@ -125,7 +125,7 @@ class ByOutcome:
         >>> problem = ss.Problem(cmdp, ss.Signals(constraints=ss.ByOutcome(falls)))
         >>> episode = ss.play(problem, [[1.0], [1.0]], ss.streams(seed=2), 1)
         >>> print(episode.states, episode.constraints[:, 0])
-        [0 0 0 0 1 1] [0. 0. 0. 1. 0.]
+        [0 0 1 1 1 1] [0. 1. 0. 0. 0.]
 
     """
 
