@@ -322,7 +322,9 @@ def test_bad_options_are_refused(name: str, options: dict[str, Any], word: str) 
 @pytest.mark.parametrize("name", ["opt-cmdp", "opt-cmdp-bonus", "opt-dual"])
 def test_planners_share_the_counts_of_steps_that_are_alike(name: str) -> None:
     problem = ss.problems.make("random", states=4, actions=2, horizon=3, seed=1)
-    options = {"bonus_scale": 0.01} | ({"rho": 2.0} if name == "opt-dual" else {})
+    options: dict[str, Any] = {"bonus_scale": 0.1, "thresholds": [0.5]}
+    if name == "opt-dual":
+        options["rho"] = 2.0
     alike, apart = (
         ss.learners.make(
             name, {**problem.interface, "stationary": stationary}, episodes=50, **options
