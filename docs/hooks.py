@@ -62,7 +62,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     """Lead links to files outside docs/ to the pages that show them."""
     markdown = re.sub(r"\]\((?:\.\./)+examples(?:/sweeps)?/?\)", "](examples.md)", markdown)
     return re.sub(
-        r"\]\((?:\.\./)+examples/(?:sweeps/)?([\w.-]+)\)",
+        r"\]\((?:\.\./)+examples/(?:sweeps/|service/)?([\w.-]+)\)",
         lambda match: f"](examples.md#{_anchor(match[1])})",
         markdown,
     )
@@ -192,19 +192,22 @@ def _commands() -> Iterator[str]:
     command: Any = get_command(app)
     yield f"# The command\n\n{command.help} [How to use it](../command.md).\n"
     yield from _parameters(command)
-    for name, sub in command.commands.items():
-        usage = " ".join(
-            [
-                "safespot",
-                name,
-                *sub.collect_usage_pieces(sub.make_context(name, [], resilient_parsing=True)),
-            ]
-        )
+    for name, sub in _subcommands(command):
+        pieces = sub.collect_usage_pieces(sub.make_context(name, [], resilient_parsing=True))
+        usage = " ".join(["safespot", name, *pieces])
         about, _, examples = inspect.cleandoc(sub.help).partition("\b\nExamples:\n")
         yield f"\n## {name}\n\n```\n{usage}\n```\n\n{about}"
         yield from _parameters(sub)
         if examples:
             yield f"\nExamples:\n\n```sh\n{inspect.cleandoc(examples)}\n```"
+
+
+def _subcommands(command: Any, above: str = "") -> Iterator[tuple[str, Any]]:
+    """Every subcommand, those of subcommands behind them, by the words that call it."""
+    for name, sub in command.commands.items():
+        yield above + name, sub
+        if hasattr(sub, "commands"):
+            yield from _subcommands(sub, f"{above}{name} ")
 
 
 def _parameters(command: Any) -> Iterator[str]:
@@ -224,6 +227,8 @@ def _examples() -> Iterator[str]:
     yield "# Examples\n\nScripts to run and to change, then sweeps for `safespot sweep FILE --out STORE`.\n"
     for folder, pattern, language in (
         ("examples", "*.py", "python"),
+        ("examples/service", "*.py", "python"),
+        ("examples/service", "*.sh", "sh"),
         ("examples/sweeps", "*.toml", "toml"),
     ):
         for file in sorted((ROOT / folder).glob(pattern)):

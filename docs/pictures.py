@@ -58,22 +58,6 @@ def main(folder: Path) -> None:
         name: learn(stance=xi)
         for name, xi in (("pessimistic", 0.0), ("half way", 0.5), ("optimistic", 1.0))
     }
-    learner = ss.SpotEpochs(**problem.interface)
-    epochs(
-        folder / "start-epochs.svg",
-        problem,
-        ss.learn(problem, learner, 3_000),
-        ("wear", "budget", "shift"),
-    )
-    dosing = ss.problems.make("dosing")
-    learner = ss.SpotEpochs(**dosing.interface)
-    epochs(
-        folder / "demo.svg",
-        dosing,
-        ss.learn(dosing, learner, 6_000),
-        ("dose", "tolerance", "course"),
-    )
-
     threshold(folder / "start-threshold.svg", problem, stances["half way"], budget)
     curves(folder / "start-stances.svg", stances, [wear, water])
 
@@ -109,6 +93,16 @@ def main(folder: Path) -> None:
     curves(folder / "start-window.svg", windows, [in_use, wear_then], first=1_000)
 
     (folder / "data-path.svg").write_text(data_path(), encoding="utf-8")
+
+
+def learned(folder: Path) -> None:
+    """The pictures of learning in epochs: what is drawn follows the learner, and moves whenever its recipe does."""
+    for name, problem, episodes, words in (
+        ("start-epochs.svg", problem_of_the_page(), 3_000, ("wear", "budget", "shift")),
+        ("demo.svg", ss.problems.make("dosing"), 6_000, ("dose", "tolerance", "course")),
+    ):
+        learner = ss.SpotEpochs(**problem.interface)
+        epochs(folder / name, problem, ss.learn(problem, learner, episodes), words)
 
 
 def problem_of_the_page() -> ss.Problem:
@@ -368,4 +362,6 @@ def _text(
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else DOCS / "figures")
+    chosen = Path(sys.argv[1]) if len(sys.argv) > 1 else DOCS / "figures"
+    main(chosen)
+    learned(chosen)

@@ -148,8 +148,11 @@ class Episode:
     """What was seen in one episode, in the user's own senses and units.
 
     A row of `thresholds` that is NaN in every constraint says that this step carried no threshold
-    sample (deviation D7); it is the only NaN allowed. `clipped` counts the signals that were cut off to
+    sample (deviation D7). `clipped` counts the signals that were cut off to
     their declared range before they came here: an episode with any proves nothing (`Certificate.doubts`).
+
+    An episode that is `unfinished` was given up, and has NaN for the rewards and constraints that never came. Evidence
+    counts these at their worst, on either side; a model learns from the steps before the first missing reward.
 
     Examples:
         >>> import safespot as ss
@@ -167,6 +170,7 @@ class Episode:
     constraints: Float  # [H, m]
     thresholds: Float  # [H, m]
     clipped: int = field(default=0, kw_only=True)
+    unfinished: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         actions = _indices("actions", self.actions)
@@ -174,8 +178,11 @@ class Episode:
         if H == 0:
             raise InvalidEpisode("actions are empty; expected at least one step.")
         states = _indices("states", self.states)
-        rewards = as_floats("rewards", self.rewards, error=InvalidEpisode)
-        constraints = as_floats("constraints", self.constraints, error=InvalidEpisode)
+        missing = bool(self.unfinished)
+        rewards = as_floats("rewards", self.rewards, error=InvalidEpisode, missing=missing)
+        constraints = as_floats(
+            "constraints", self.constraints, error=InvalidEpisode, missing=missing
+        )
         if constraints.ndim != 2 or constraints.shape[0] != H or constraints.shape[1] == 0:
             raise InvalidEpisode(
                 f"constraints have shape {constraints.shape}; expected [H,m] with H = {H}: "
@@ -189,6 +196,8 @@ class Episode:
                     f"{H} actions (states include the one after the last step)."
                 )
         as_count("clipped", self.clipped, least=0, error=InvalidEpisode)
+        if missing and not np.isnan(rewards).any():
+            raise InvalidEpisode("an unfinished episode has NaN for the rewards that never came.")
         self._keep(states, actions, rewards, constraints, thresholds)
 
     @classmethod
@@ -214,9 +223,7 @@ class Episode:
         if not isinstance(other, Episode):
             return NotImplemented
         return self.clipped == other.clipped and all(
-            np.array_equal(
-                getattr(self, name), getattr(other, name), equal_nan=name == "thresholds"
-            )
+            np.array_equal(getattr(self, name), getattr(other, name), equal_nan=name in EPISODE[2:])
             for name in EPISODE
         )
 

@@ -57,7 +57,7 @@ def run_of(
         meter_step(declared, state, episode, x)
         read_meter(state, levels, low)
         n = t + 1.0
-        shrink(state, n, low, shrunk)
+        shrink(state, low, shrunk)
         missed |= H * low[0] > n * value + 1e-6 or H * (n - low[1]) < n * value - 1e-6
         missed |= 2.0 * H * low[2] - n * H > n * (value - limit) + 1e-6
         missed |= n * H - 2.0 * H * low[3] < n * (value - limit) - 1e-6

@@ -37,14 +37,10 @@ def clopper_pearson(misses: int, runs: int) -> tuple[float, float]:
 
 
 @inlined
-def shrink(state: Any, n: float, low: Array, shrunk: float) -> None:
+def shrink(state: Any, low: Array, shrunk: float) -> None:
     """Divide the distances of a meter's bounds from the sums that were seen."""
     for r in range(4):
-        seen = (
-            state.means.total[r - 2]
-            if r > 1
-            else (state.reward[0] if r == 0 else n - state.reward[0])
-        )
+        seen = state.means.total[r - 2] if r > 1 else state.reward[r, 0]
         low[r] = seen - (seen - low[r]) / shrunk
 
 
@@ -74,7 +70,7 @@ def meter_run(
         meter_step(declared, state, episode, x)
         read_meter(state, level, low)
         n = t + 1.0
-        shrink(state, n, low, shrunk)
+        shrink(state, low, shrunk)
         missed |= H * low[0] > value + 1e-6
         missed |= H * (n - low[1]) < value - 1e-6
         missed |= 2.0 * H * low[2] - n * H > value - limit + 1e-6

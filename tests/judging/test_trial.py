@@ -210,7 +210,7 @@ def test_an_early_stop_is_the_first_moment_of_decision() -> None:
     assert 10 < found.episodes < 300
     assert found.more.tolist() == [0.0]
     sums = trials._from_problem(problem, np.repeat(SAFE[None], 2, axis=0), 4)(3000)
-    x = (sums[:, 1] - sums[:, 2] + 2.0) / 4.0
+    x = (sums[:, 2] - sums[:, 4] + 2.0) / 4.0
     last, before = (
         max(ref.fixed_mean(x[:t], 0.05, 3000) for t in range(10, found.episodes + 1 - one))
         for one in (0, 1)
@@ -334,7 +334,9 @@ def test_steps_without_a_threshold_sample_count_as_the_worst() -> None:
     known = make_interface(**problem.interface)
     nan = [math.nan]
     episode = two_steps([[1.0], nan])
-    np.testing.assert_array_equal(episode_sums(known.inside(episode)), [1.0, 1.0, 1.0, 2.0])
+    np.testing.assert_array_equal(
+        episode_sums(known.inside(episode)), [1.0, 1.0, 1.0, 1.0, 1.0, 2.0]
+    )
     gone = two_steps([nan, nan])
     found = ss.certify_by_trial([gone] * 2000, SAFE, 2000, interface=problem.interface)
     (low,), (high,) = found.threshold_bounds

@@ -167,20 +167,15 @@ def test_a_guard_is_not_guarded(problem: ss.Problem) -> None:
 
 
 def broken(learner: ss.SpotEpochs, policy: Any) -> None:
-    """Let the learner propose this policy, whatever it has seen."""
-    H, S, A = learner.state.pi.shape
-    given = np.broadcast_to(np.array(policy, float), (H, S, A)).copy()
+    """Let the learner propose and explore with this policy, whatever it has seen."""
+    given = np.array(np.broadcast_to(np.array(policy, float), learner.state.pi.shape))
     proposed, explored = learner._propose, learner._exploration
 
-    def propose(state: Any, *, trial: bool) -> Any:
-        made = proposed(state, trial=trial)
-        return made._replace(plan=made.plan._replace(policy=given))
+    def put(found: Any) -> Any:
+        return found._replace(plan=found.plan._replace(policy=given))
 
-    def explore(state: Any) -> Any:
-        made = explored(state)
-        return made._replace(plan=made.plan._replace(policy=given), share=0.1)
-
-    learner._propose, learner._exploration = propose, explore  # type: ignore[method-assign]
+    learner._propose = lambda state, *, trial: put(proposed(state, trial=trial))  # type: ignore[method-assign]
+    learner._exploration = lambda state: put(explored(state))  # type: ignore[method-assign]
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["by hand", "learn"])

@@ -134,6 +134,20 @@ def test_the_document_says_what_the_learner_knows(played: Played) -> None:
     assert found["curve"][-1]["upper_0"] == pytest.approx(limit["violation"][1])
 
 
+def test_a_guard_shows_its_budget_and_what_it_guards(tmp_path: Path) -> None:
+    problem, noise = ss.problems.make("machine"), ss.streams(0)
+    guard = ss.Guard(ss.SpotEpochs(**problem.interface), ss.slater(problem.cmdp).policy, budget=40)
+    with ss.open(tmp_path / "guarded", guard) as learner:
+        for t in range(1, 31):
+            learner.observe(ss.play(problem, learner.policy, noise, t))
+    found = Watched(tmp_path / "guarded").document()
+    (limit,) = found["budget"]["limits"]
+    assert limit["budget"] == 40
+    assert limit["spent"][0] <= limit["spent"][1] <= 40
+    assert limit["name"] == problem.interface["limit_names"][0] == found["limits"][0]["name"]
+    assert found["epochs"][0]["kind"] == "first"
+
+
 def test_looking_on_changes_no_file(played: Played) -> None:
     played.go_on(60)
     before = states(played.learner.folder)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import safespot as ss
@@ -180,12 +181,15 @@ def test_the_surprise_is_explained_where_it_occurs(
 
 
 def test_equal_curves_are_said_to_be_equal(study: findings.Study) -> None:
-    assert not words.equal(study, ["value", "regret"])
-    twin = replace(study.lines[0], name="its twin")
-    both = findings.Study(study.name, study.setting, study.episodes, (*study.lines, twin))
-    assert words.equal(both, ["value", "regret"]) == [
+    line = study.lines[0]
+    twin = replace(line, name="its twin")
+    away = {**line.columns, "value": line.columns["value"] + np.ptp(line.columns["value"]) / 100}
+    other = replace(line, name="another", columns=away)
+    three = findings.Study(study.name, study.setting, study.episodes, (line, twin, other))
+    assert words.equal(three, ["value", "regret"]) == [
         "Pessimistic and its twin are equal here: their curves lie on each other."
     ]
+    assert "another" in words.equal(three, ["regret"])[0]
 
 
 @pytest.fixture

@@ -245,6 +245,9 @@ def cost(seeds: range = range(10), episodes: int = 10_000, budget: float = 100.0
     problem = ss.problems.make("dosing")
     baseline, optimum = ss.slater(problem.cmdp).policy, ss.solve(problem.cmdp).value
     lines = [
+        f"`dosing`, B = {budget:g} doses, the safest policy as baseline, `spot-epochs` with its defaults, "
+        f"{episodes:,} patients:",
+        "",
         "| seed | last 1,000 played, of the optimum | without a guard | baseline played | worst violation at any time "
         "| without a guard |",
         "|---:|---:|---:|---:|---:|---:|",

@@ -7,7 +7,17 @@ Ctrl-C.
 
 from __future__ import annotations
 
-from . import learning, logs, problems, reporting, warming, watching
+from . import learning, logs, problems, reporting, serving, warming, watching
 from .application import app, main
 
-__all__ = ["app", "learning", "logs", "main", "problems", "reporting", "warming", "watching"]
+__all__ = [
+    "app",
+    "learning",
+    "logs",
+    "main",
+    "problems",
+    "reporting",
+    "serving",
+    "warming",
+    "watching",
+]

@@ -3,7 +3,8 @@
 Inside, D = sum_h (g_h - x_h) has, given the past, the mean V_g - alpha, whatever the world is and whoever chose the
 policy. It ranges from the least total of g less the largest of the threshold to the largest less the least: over 2H
 where nothing is declared, over H where the thresholds are known. A step without a sample may have had any: x = 1 there
-makes D smallest, x = 0 largest.
+makes D smallest, x = 0 largest. So may a step of an unfinished episode whose outcome never came: g = 0 makes D
+smallest, g = 1 largest.
 """
 
 from __future__ import annotations
@@ -90,15 +91,23 @@ def _totals(name: str, value: ArrayLike | None, interface: Interface) -> Float:
 
 def check_totals(declared: Declared, episode: InsideEpisode) -> None:
     """Raise unless the episode's totals lie where they were declared to."""
-    under, over = (np.nan_to_num(episode.thresholds, nan=x).sum(axis=0) for x in (0.0, 1.0))
-    check_sums(declared, len(episode.rewards), episode.constraints.sum(axis=0), under, over)
+    values, limits = (least_and_most(each) for each in (episode.constraints, episode.thresholds))
+    check_sums(declared, len(episode.rewards), values, limits)
 
 
-def check_sums(declared: Declared, H: int, values: Float, under: Float, over: Float) -> None:
-    """The same of totals ``[.,m]``: of constraints, and the least and the largest that thresholds can be."""
-    checks: list[tuple[str, Any, Any]] = [("constraint_totals", values, values)]
+def least_and_most(signals: Float) -> tuple[Float, Float]:
+    """The sums over the steps where what is missing is 0, and where it is 1."""
+    low, high = (np.nan_to_num(signals, nan=x).sum(axis=0) for x in (0.0, 1.0))
+    return low, high
+
+
+def check_sums(
+    declared: Declared, H: int, values: tuple[Float, Float], limits: tuple[Float, Float]
+) -> None:
+    """The same of the least and the largest totals ``[.,m]`` that constraints and thresholds can have."""
+    checks: list[tuple[str, Any, Any]] = [("constraint_totals", *values[::-1])]
     if len(declared.alpha) == 0:
-        checks.append(("threshold_totals", over, under))
+        checks.append(("threshold_totals", *limits[::-1]))
     for (name, high, low), (least, most) in zip(
         checks, (declared.values, declared.limits), strict=False
     ):
@@ -117,13 +126,13 @@ def totals_fit(declared: Declared, episode: InsideEpisode) -> bool:
     H, m = episode.constraints.shape
     room, fit = ROUNDING * H, True
     for i in range(m):
-        value, under, over = 0.0, 0.0, 0.0
+        under, over = 0.0, 0.0
         for h in range(H):
             hint = episode.thresholds[h, i]
-            value += episode.constraints[h, i]
             under += 0.0 if math.isnan(hint) else hint
             over += 1.0 if math.isnan(hint) else hint
-        fit &= declared.values[0, i] - room <= value <= declared.values[1, i] + room
+        low, high = value_total(episode.constraints, i)
+        fit &= high >= declared.values[0, i] - room and low <= declared.values[1, i] + room
         if declared.alpha.shape[0] == 0:
             fit &= over >= declared.limits[0, i] - room and under <= declared.limits[1, i] + room
     return fit
@@ -144,6 +153,22 @@ def hinted(declared: Declared, thresholds: Float, i: int) -> tuple[float, float]
 
 
 @inlined_noalias
+def value_total(constraints: Float, i: int) -> tuple[float, float]:
+    """The least and the largest total of constraint i that an episode leaves open: one number, if it was finished."""
+    total = 0.0
+    for h in range(constraints.shape[0]):
+        total += constraints[h, i]
+    if not math.isnan(total):
+        return total, total
+    low, high = 0.0, 0.0
+    for h in range(constraints.shape[0]):
+        missing = math.isnan(constraints[h, i])
+        low += 0.0 if missing else constraints[h, i]
+        high += 1.0 if missing else constraints[h, i]
+    return low, high
+
+
+@inlined_noalias
 def differences(declared: Declared, constraints: Float, thresholds: Float, x: Float) -> None:
     """``x`` ``[2m]`` in [0,1]: for each constraint the least D, and 1 less the largest.
 
@@ -151,22 +176,30 @@ def differences(declared: Declared, constraints: Float, thresholds: Float, x: Fl
     """
     H, m = constraints.shape
     for i in range(m):
-        value, hints = 0.0, 0.0
+        hints = 0.0
         for h in range(H):
-            value += constraints[h, i]
             hints += thresholds[h, i]
+        low, high = value_total(constraints, i)
         under, over = hints, hints
         if math.isnan(hints) or declared.alpha.shape[0] > 0:  # else every step has a sample
             under, over = hinted(declared, thresholds, i)
         least, scale = declared.least[i], declared.scale[1 + i]
-        x[2 * i] = min(max((value - over - least) * scale, 0.0), 1.0)
-        x[2 * i + 1] = min(max(1.0 - (value - under - least) * scale, 0.0), 1.0)
+        x[2 * i] = min(max((low - over - least) * scale, 0.0), 1.0)
+        x[2 * i + 1] = min(max(1.0 - (high - under - least) * scale, 0.0), 1.0)
 
 
 @inlined
-def reward_share(declared: Declared, rewards: Float) -> float:
-    """The sum of an episode's rewards, scaled to [0,1]."""
+def reward_shares(declared: Declared, rewards: Float) -> tuple[float, float]:
+    """The least and the largest sum of an episode's rewards, scaled to [0,1]: one number, if it was finished."""
     total = 0.0
     for h in range(rewards.shape[0]):
         total += rewards[h]
-    return float(min(total * declared.scale[0], 1.0))
+    if not math.isnan(total):
+        share = min(total * declared.scale[0], 1.0)
+        return share, share
+    low, high = 0.0, 0.0
+    for h in range(rewards.shape[0]):
+        missing = math.isnan(rewards[h])
+        low += 0.0 if missing else rewards[h]
+        high += 1.0 if missing else rewards[h]
+    return min(low * declared.scale[0], 1.0), min(high * declared.scale[0], 1.0)

@@ -25,14 +25,27 @@ class Doubts:
 
     clipped: int = 0  # signals that were cut off to their declared range
     rejected: int = 0  # episodes that were there and were left out
+    unfinished: int = 0  # episodes that were given up: a model does not learn from all of them
 
     def become(self, other: Doubts) -> None:
         """The same as another's."""
-        self.clipped, self.rejected = other.clipped, other.rejected
+        self.__dict__.update(vars(other))
 
-    def sentences(self) -> tuple[str, ...]:
-        """Why nothing can be proven from these data; nothing: an empty tuple."""
+    def note(self, episode: Episode) -> None:
+        """Count what is in doubt of an episode that is observed."""
+        self.clipped += episode.clipped
+        self.unfinished += episode.unfinished
+
+    def sentences(self, *, model: bool = False) -> tuple[str, ...]:
+        """Why nothing can be proven from these data; nothing: an empty tuple. `model`: from counts of them.
+
+        Bounds of what was played count unfinished episodes at their worst; counts of a model cannot.
+        """
         found = []
+        if model and self.unfinished:
+            found.append(
+                f"{self.unfinished:,} episodes were given up, and what became of them is not in the model"
+            )
         if self.clipped:
             found.append(
                 f"{self.clipped:,} signals lay outside their declared range and were cut off to it, so that their true "
@@ -72,7 +85,7 @@ class Interface:
     def inside(self, episode: Episode) -> InsideEpisode:
         """Check an episode that is to be counted, and bring it inside; raises `InvalidEpisode` and changes nothing."""
         checked = self.check(episode)
-        self.doubts.clipped += episode.clipped
+        self.doubts.note(episode)
         return checked
 
     def check(self, episode: Episode) -> InsideEpisode:

@@ -28,7 +28,7 @@ from .differences import (
     declare,
     derived,
     differences,
-    reward_share,
+    reward_shares,
 )
 from .interface import Interface
 from .interface import make_interface as as_interface
@@ -48,7 +48,7 @@ class MeterState(NamedTuple):
     """What a meter remembers."""
 
     means: ChangingMeans  # [2m, .]: of the differences; rows 2i and 2i+1 are for the two sides of constraint i
-    reward: Float  # [4]: power sums of the reward, `sequences.move_powers`: it is never rare, and so costs little
+    reward: Float  # [2, 4]: power sums (`sequences.move_powers`) of the reward and of 1 less it: it is never rare
 
 
 class SafetyMeter:
@@ -198,9 +198,11 @@ def count(
     x: Float,
 ) -> None:
     """Count an episode's signals; the reward is guessed to be the mean so far."""
-    share = reward_share(declared, rewards)
-    guess = (0.5 + state.reward[0]) / (state.means.counted[0] + 1.0)
-    move_powers(state.reward, share, share - guess, 1.0)
+    low, high = reward_shares(declared, rewards)
+    for side in range(2):
+        share, powers = low if side == 0 else 1.0 - high, state.reward[side]
+        guess = (0.5 + powers[0]) / (state.means.counted[0] + 1.0)
+        move_powers(powers, share, share - guess, 1.0)
     differences(declared, constraints, thresholds, x)
     observe_changing(state.means, x)
 
@@ -208,18 +210,14 @@ def count(
 @no_refcount
 def read_meter(state: MeterState, levels: Float, low: Float) -> None:
     """``low`` ``[2+2m]``: bounds of sums, of the reward and of 1 less it, then of the differences."""
-    n, sums = state.means.counted[0], state.reward
-    low[0] = window_sum(sums, levels[0], state.means.terms)
-    seen, cubes = sums[0], sums[2]
-    sums[0], sums[2] = n - seen, -cubes  # of 1 less the reward
-    low[1] = window_sum(sums, levels[1], state.means.terms)
-    sums[0], sums[2] = seen, cubes
+    for side in range(2):
+        low[side] = window_sum(state.reward[side], levels[side], state.means.terms)
     sums_of_means(state.means, levels[2:], low[2:])
 
 
 def meter_state(m: int) -> MeterState:
     """Nothing seen yet."""
-    return MeterState(changing_means(2 * m), np.zeros(4))
+    return MeterState(changing_means(2 * m), np.zeros((2, 4)))
 
 
 def meter_arrays(state: MeterState) -> dict[str, Float]:
@@ -352,7 +350,7 @@ def check_meter(fresh: MeterState, arrays: Mapping[str, Any]) -> MeterState:
         and ((means.total >= 0.0) & (means.total <= n)).all()
         and (np.abs(means.drift) <= n).all()
         and (np.abs(reward) <= n).all()
-        and (reward[[0, 1, 3]] >= 0.0).all()
+        and (reward[:, [0, 1, 3]] >= 0.0).all()
     ):
         raise InvalidFile("its numbers contradict each other")
     return found

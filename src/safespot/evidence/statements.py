@@ -20,7 +20,7 @@ import numpy as np
 
 from ..arrays import Float, InsideEpisode, frozen
 from ..kernels.jit import no_refcount
-from .differences import Declared, check_sums
+from .differences import Declared, check_sums, least_and_most
 from .interface import Interface
 from .sequences import FixedMeans, Targets, fixed_means, observe_fixed, read_fixed, targets
 
@@ -35,33 +35,38 @@ class Bounds(NamedTuple):
 
 
 def episode_sums(episode: InsideEpisode) -> Float:
-    """``[1+3m]``: the sums over an episode of rewards, constraints, and thresholds twice.
+    """``[2+4m]``: the sums over an episode of rewards, constraints and thresholds, each twice.
 
-    A step without a threshold sample (D7) counts as 0 in the first of these, and as 1 in the second.
+    What is missing (a threshold's sample, D7; what became of an unfinished episode) counts as 0 in the first of the
+    two, and as 1 in the second.
     """
-    thresholds = [np.nan_to_num(episode.thresholds, nan=worst).sum(axis=0) for worst in (0.0, 1.0)]
-    return np.hstack([episode.rewards.sum(), episode.constraints.sum(axis=0), *thresholds])
+    signals = (episode.rewards, episode.constraints, episode.thresholds)
+    return np.hstack([end for each in signals for end in least_and_most(each)])
 
 
 def statements(declared: Declared, H: int, sums: Float) -> Float:
-    """``[n, 2+6m]`` in [0,1] (``2+4m`` where thresholds are known), of sums ``[n, 1+3m]`` as above.
+    """``[n, 2+6m]`` in [0,1] (``2+4m`` where thresholds are known), of sums ``[n, 2+4m]`` as above.
 
     Raises where a total lies outside of what was declared.
     """
     m = len(declared.least)
-    reward, value, under, over = np.split(sums, [1, 1 + m, 1 + 2 * m], axis=1)
+    rewards, values, limits = np.split(sums, [2, 2 + 2 * m], axis=1)
+    (worst, best), (least, most) = np.split(rewards, 2, axis=1), np.split(values, 2, axis=1)
+    under, over = np.split(limits, 2, axis=1)
     if len(declared.alpha):
-        under = over = np.broadcast_to(declared.alpha, value.shape)
-    check_sums(declared, H, value, under, over)
+        under = over = np.broadcast_to(declared.alpha, least.shape)
+    check_sums(declared, H, (least, most), (under, over))
     low, high = declared.limits
     under, over = np.maximum(under, low), np.minimum(over, high)
     parts = [
-        _sides(reward / H, reward / H),
+        _sides(worst / H, best / H),
         _sides(
-            (value - over - declared.least) / declared.width,
-            (value - under - declared.least) / declared.width,
+            (least - over - declared.least) / declared.width,
+            (most - under - declared.least) / declared.width,
         ),
-        _sides(*[(value - declared.values[0]) / np.subtract(*declared.values[::-1])] * 2),
+        _sides(
+            *[(v - declared.values[0]) / np.subtract(*declared.values[::-1]) for v in (least, most)]
+        ),
     ]
     if not len(declared.alpha):
         parts.append(_sides((under - low) / (high - low), (over - low) / (high - low)))

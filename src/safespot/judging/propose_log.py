@@ -195,7 +195,8 @@ def proven_limits(
 def _look(log: Log, f: Interface, declared: Declared, delta: float) -> Seen:
     totals = np.array([episode_sums(f.check(episode)) for episode in log.episodes])
     rows, m = statements(declared, f.H, totals), f.m
-    reward, value, under, over = np.split(totals, [1, 1 + m, 1 + 2 * m], axis=1)
+    # A log's episodes are finished: the two sums of rewards are one, and so are those of constraints.
+    reward, _, value, _, under, over = np.split(totals, [1, 2, 2 + m, 2 + 2 * m, 2 + 3 * m], axis=1)
     lower, upper = least, most = declared.limits
     threshold = np.broadcast_to(least, value.shape)
     if not len(declared.alpha):

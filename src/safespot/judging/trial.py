@@ -46,7 +46,7 @@ CHUNK = 2**12  # episodes played at once
 MOST = 1e18  # episodes
 STREAM = 6  # spawn keys (6, k): another noise than that of any training with the same seed
 
-Sums = Callable[[int], Float]  # the next n episodes -> [n, 1+3m], see `episode_sums`
+Sums = Callable[[int], Float]  # the next n episodes -> [n, 2+4m], see `episode_sums`
 
 
 def certify_by_trial(
@@ -297,7 +297,7 @@ def _from_problem(problem: Problem, pi: Policy, seed: int) -> Sums:
     model, laws, policy = problem.cmdp.model, as_laws(problem), np.array(pi)
 
     def play(n: int) -> Float:
-        sums = np.zeros((n, 1 + 3 * problem.cmdp.m))
+        sums = np.zeros((n, 2 + 4 * problem.cmdp.m))
         for first in range(0, n, CHUNK):
             part = sums[first : first + CHUNK]
             play_sums(model, laws, draw_noise(problem, streams, len(part)), policy, part)
@@ -308,7 +308,7 @@ def _from_problem(problem: Problem, pi: Policy, seed: int) -> Sums:
 
 @kernel
 def play_sums(model: Model, laws: Laws, noise: Noise, pi: Float, sums: Float) -> None:
-    """The sums ``[1+3m]`` of every episode of `noise`, as in `evidence.statements.episode_sums`."""
+    """The sums ``[2+4m]`` of every episode of `noise`, as in `evidence.statements.episode_sums`."""
     H, m = pi.shape[0], model.alpha.shape[0]
     states, pairs = np.zeros(H + 1, np.int64), np.zeros(H, np.int64)
     rewards, constraints, thresholds = np.zeros(H), np.zeros((H, m)), np.zeros((H, m))
@@ -317,11 +317,11 @@ def play_sums(model: Model, laws: Laws, noise: Noise, pi: Float, sums: Float) ->
             model, model.alpha, laws, noise, n, pi, states, pairs, rewards, constraints, thresholds
         )
         for h in range(H):
-            sums[n, 0] += rewards[h]
-            for i in range(m):
-                sums[n, 1 + i] += constraints[h, i]
-                sums[n, 1 + m + i] += thresholds[h, i]
-                sums[n, 1 + 2 * m + i] += thresholds[h, i]
+            for side in range(2):  # nothing is missing
+                sums[n, side] += rewards[h]
+                for i in range(m):
+                    sums[n, 2 + side * m + i] += constraints[h, i]
+                    sums[n, 2 + (2 + side) * m + i] += thresholds[h, i]
 
 
 def _played(box: BlackBox, pi: Policy, seed: int) -> Iterator[Episode]:

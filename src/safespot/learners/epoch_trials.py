@@ -21,7 +21,7 @@ import numpy as np
 
 from ..arrays import Float, InsideEpisode, Policy, frozen
 from ..evidence.certificate import Certificate, issue, policy_digest
-from ..evidence.differences import Declared, hinted, reward_share
+from ..evidence.differences import Declared, hinted, reward_shares, value_total
 from ..evidence.interface import Interface
 from ..evidence.joint import Evidence, evidence_of, least_sum
 from ..evidence.meter import REWARD
@@ -126,23 +126,23 @@ def watch_trial(
 ) -> int:
     """Count an episode of the policy on trial; the verdict, as soon as there is one."""
     declared, targets = rates.declared, rates.targets
-    reward = reward_share(declared, episode.rewards)
-    observe_fixed(targets, trial, 0, reward)
-    observe_fixed(targets, trial, 1, 1.0 - reward)
+    worst, best = reward_shares(declared, episode.rewards)
+    observe_fixed(targets, trial, 0, worst)
+    observe_fixed(targets, trial, 1, 1.0 - best)
     kept, broken = True, False
     for i in range(lower.shape[0]):
-        row, value = 2 + 4 * i, 0.0
-        for h in range(episode.rewards.shape[0]):
-            value += episode.constraints[h, i]
+        row = 2 + 4 * i
+        least_value, most_value = value_total(episode.constraints, i)
         under, over = hinted(declared, episode.thresholds, i)
         least, width = trial_range(declared, before.weight[i], i)
         w = before.weight[i]
-        observe_fixed(targets, trial, row, within((value - w * over - least) / width))
-        observe_fixed(targets, trial, row + 1, within(1.0 - (value - w * under - least) / width))
+        observe_fixed(targets, trial, row, within((least_value - w * over - least) / width))
+        observe_fixed(
+            targets, trial, row + 1, within(1.0 - (most_value - w * under - least) / width)
+        )
         least, most = declared.values[0, i], declared.values[1, i]
-        share = within((value - least) / (most - least))
-        observe_fixed(targets, trial, row + 2, share)
-        observe_fixed(targets, trial, row + 3, 1.0 - share)
+        observe_fixed(targets, trial, row + 2, within((least_value - least) / (most - least)))
+        observe_fixed(targets, trial, row + 3, 1.0 - within((most_value - least) / (most - least)))
         if verdict == OPEN and trial.counted[row] >= trial.due[row]:
             read_trial(rates, trial, before, lower[i], upper[i], i)
             trial.due[row] = trial.counted[row] + max(

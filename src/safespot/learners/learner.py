@@ -214,7 +214,7 @@ class Learner(ABC):
         """
         inside = self.check(episode)
         self.identify(played)
-        self.interface.doubts.clipped += episode.clipped
+        self.interface.doubts.note(episode)
         self.make_room()
         observe_episode(self.rates, self.state, self.statistics, self.window, inside)
         self.settle()
@@ -398,10 +398,9 @@ class Learner(ABC):
                 arrays[f"option.{option.name}"] = value
             else:
                 options[option.name] = "inf" if value == math.inf else value
-        doubts = self.interface.doubts
         return arrays, {
             "learner": self.name, "interface": self.interface.arguments, "options": options,
-            "clipped": doubts.clipped, "rejected": doubts.rejected,
+            **vars(self.interface.doubts),
         }  # fmt: skip
 
     @classmethod
@@ -415,7 +414,7 @@ class Learner(ABC):
             arguments[name.removeprefix("option.")] = arrays.pop(name)
         learner = cls(**arguments)
         learner.restore(arrays)
-        for name in ("clipped", "rejected"):  # what was in doubt of its data still is
+        for name in vars(learner.interface.doubts):  # what was in doubt of its data still is
             count = as_count(name, about[name], least=0, error=InvalidFile)
             setattr(learner.interface.doubts, name, count)
         return learner

@@ -7,6 +7,7 @@ the budget for exploring is spent.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -128,6 +129,8 @@ def phase_step(
     for h in range(episode.pairs.shape[0]):
         s, pair = episode.states[h], episode.pairs[h]
         reward, constraints = episode.rewards[h], episode.constraints[h]
+        if math.isnan(reward):  # an unfinished episode teaches no more of the process
+            break
         add_visit(statistics, h, s, pair, episode.states[h + 1], reward, constraints)
         k = pair if rates.shared else h * pairs + pair
         state.visits[k] += 1

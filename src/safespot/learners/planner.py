@@ -11,6 +11,7 @@ an interrupted one can be made again.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from typing import Any, NamedTuple
 
@@ -221,6 +222,8 @@ def count_step(
     for h in range(episode.pairs.shape[0]):
         s, pair = episode.states[h], episode.pairs[h]
         reward, constraints = episode.rewards[h], episode.constraints[h]
+        if math.isnan(reward):  # an unfinished episode teaches no more of the process
+            break
         add_visit(statistics, h, s, pair, episode.states[h + 1], reward, constraints)
         if rates.replan > 0 and statistics.n[h, pair] >= max(
             1, rates.replan * state.planned[h, pair]

@@ -203,6 +203,8 @@ def regularized_step(
     for h in range(episode.pairs.shape[0]):
         s, pair = episode.states[h], episode.pairs[h]
         reward, constraints = episode.rewards[h], episode.constraints[h]
+        if math.isnan(reward):  # an unfinished episode teaches no more of the process
+            break
         add_visit(statistics, h, s, pair, episode.states[h + 1], reward, constraints)
         refresh_pair(
             rates.radii, statistics, state.mask, h, s, pair,

@@ -175,7 +175,7 @@ class SpotEpochs(Learner):
         inside = self.check(episode)
         _, digest = self.identify(played)
         own = digest is None or digest == policy_digest(self.state.pi)
-        self.interface.doubts.clipped += episode.clipped
+        self.interface.doubts.note(episode)
         self.make_room()
         self.state.clock[phases.OWN] = own
         observe_episode(self.rates, self.state, self.statistics, self.window, inside)
@@ -404,7 +404,7 @@ class SpotEpochs(Learner):
         clock[phases.ENDS] = np.iinfo(np.int64).max  # nothing else is decided meanwhile
         for episode in episodes:
             inside = self.check(episode)
-            self.interface.doubts.clipped += episode.clipped
+            self.interface.doubts.note(episode)
             self.make_room()
             clock[phases.OWN] = tried and not broken
             observe_episode(self.rates, self.state, self.statistics, self.window, inside)

@@ -16,7 +16,7 @@ from typing import Any
 from ..arrays import Float
 from ..evidence.meter import SafetyMeter
 from ..experiments import Store
-from ..learners import Learner, SpotEpochs
+from ..learners import Guard, Learner, SpotEpochs
 from ..learners.history import table
 from ..storage.following import Curve
 from . import panels, terminal
@@ -45,7 +45,7 @@ def learner_document(learner: Learner, meter: SafetyMeter, curve: Curve) -> dict
     """
     f, finished = learner.interface, learner.episode - 1
     limits = [_limit(learner, meter, i) for i in range(f.m)]
-    certificates = [_certified(each) for each in getattr(learner, "certificates", ())]
+    certificates = [_certified(each) for each in getattr(learner.guarded, "certificates", ())]
     return {
         "kind": "learner",
         "title": learner.name,
@@ -57,8 +57,8 @@ def learner_document(learner: Learner, meter: SafetyMeter, curve: Curve) -> dict
         "sizes": {"states": f.S, "actions": f.A, "steps": f.H, "limits": f.m},
         "limits": limits,
         "reward": _ends(meter.reward_bounds) if meter.episodes else None,
-        "epochs": [{"group": 0, **part} for part in table(learner.history, finished)]
-        if isinstance(learner, SpotEpochs)
+        "epochs": [{"group": 0, **part} for part in table(learner.guarded.history, finished)]
+        if isinstance(learner.guarded, SpotEpochs)
         else [],
         "certificates": certificates,
         "budget": _budget(learner),
@@ -122,7 +122,8 @@ def _limit(learner: Learner, meter: SafetyMeter, i: int) -> dict[str, Any]:
     known = [float(end[i]) for end in learner.threshold_bounds]
     summed = [float(end[i]) for end in meter.violation_bounds] if meter.episodes else [0.0, 0.0]
     return {
-        "name": f"constraint {i}",
+        "name": f.names.limit(i),
+        "unit": f.names.unit(i),
         "sense": f.units.senses[i],
         "given": learner.options.thresholds is not None,
         "bounds": known,
@@ -146,7 +147,21 @@ def _certified(found: Any) -> dict[str, Any]:
 
 def _budget(learner: Learner) -> dict[str, Any] | None:
     """What a guard has spent of its budget; None: there is no guard."""
-    return None
+    if not isinstance(learner, Guard):
+        return None
+    names, spent = learner.interface.names, learner.spent
+    return {
+        "said": f"The learner played {100.0 * learner.share:.1f} % of the episodes, the baseline the others. "
+        f"The baseline is proven: {listed(learner.baseline_verdict)}.",
+        "limits": [
+            {
+                "name": names.limit(i),
+                "budget": float(budget),
+                "spent": [float(end[i]) for end in spent],
+            }
+            for i, budget in enumerate(learner.budget)
+        ],
+    }
 
 
 def _said(
@@ -164,7 +179,7 @@ def _said(
         said.append(f"Violation an episode so far {listed(each)}; below 0 is room.")
     if certificates:
         said.append(f"A policy was certified first after episode {certificates[0]['episode']:,}.")
-    elif isinstance(learner, SpotEpochs):
+    elif isinstance(learner.guarded, SpotEpochs):
         said.append("No policy is certified yet.")
     return said
 
@@ -194,6 +209,6 @@ def _charts(learner: Learner, limits: list[dict[str, Any]]) -> dict[str, Spec]:
         f"meter-{i}": panels.meter(f"violation of {limit['name']}, summed", i)
         for i, limit in enumerate(limits)
     }
-    if isinstance(learner, SpotEpochs):
+    if isinstance(learner.guarded, SpotEpochs):
         made["epochs"] = panels.epochs([learner.name])
     return {name: {**chart, "config": CONFIG} for name, chart in made.items()}

@@ -32,14 +32,17 @@ def proven(study: Study) -> list[str]:
     said = []
     for i, (low, high) in enumerate(zip(*limits(study), strict=True)):
         which = "The limit" if study.m == 1 else f"Limit {i + 1}"
-        where = f"was given: {low:.4g}" if low == high else f"lies between {low:.4g} and {high:.4g}"
         said.append(
-            f"{which} itself {where}, as the {n:,} episodes of the log prove (confidence 0.95)."
+            f"{which} was given: {low:.4g}."
+            if low == high
+            else f"{which} itself lies between {low:.4g} and {high:.4g}, as the {n:,} episodes of the log prove "
+            "(confidence 0.95)."
         )
     return [
         *said,
         f"Nothing is proven of a policy: all {study.episodes:,} episodes of learning were simulated in "
-        f"{of_model(study)}. For a policy to try next: safespot propose {source}.",
+        f"{of_model(study)}.",
+        f"For a policy to try next: safespot propose {source}",
     ]
 
 

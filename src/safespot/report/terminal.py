@@ -27,7 +27,11 @@ def print_study(study: Study) -> None:
     print_table(heads, [[_cell(cell) for cell in row] for row in text.short_rows(study)])
     print()
     say(text.to_deploy(study))
-    say(text.verdict(study))
+    if study.log is None:
+        say(text.verdict(study))
+    else:  # each sentence says by itself that it speaks of a model
+        for sentence in text.verdict(study):
+            say([sentence])
     say(text.surprise(study))
     if not text.proving(study) and (certified := text.certificates(study)):
         print("May the last policy be deployed? What the learners' own data prove:")

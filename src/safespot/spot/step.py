@@ -10,6 +10,7 @@ Each episode it
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from ..arrays import Bool, Float, InsideEpisode, Int, Policy
@@ -106,6 +107,8 @@ def spot_step(
     for h in range(H):
         s, pair = episode.states[h], episode.pairs[h]
         reward, constraints = episode.rewards[h], episode.constraints[h]
+        if math.isnan(reward):  # an unfinished episode teaches no more of the process
+            break
         add_visit(statistics, h, s, pair, episode.states[h + 1], reward, constraints)
         refresh_pair(
             rates.radii, statistics, state.mask, h, s, pair,

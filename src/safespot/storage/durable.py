@@ -27,7 +27,7 @@ import os
 import socket
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -38,6 +38,7 @@ from numpy.typing import ArrayLike, NDArray
 from .. import files
 from ..arrays import Episode, Float, Policy
 from ..errors import InUse, InvalidEpisode, InvalidFile, InvalidOption, SolverError
+from ..evidence.certificate import policy_digest
 from ..evidence.interface import Interface
 from ..evidence.meter import SafetyMeter
 from ..learners import Learner, load
@@ -206,16 +207,17 @@ class DurableLearner:
         for found in journal.chain(self.folder, number):
             for k in range(len(found.records)):
                 episode, played = found.episode(k), found.played(k)
+                own = played is None or played == policy_digest(learner.state.pi)
                 taken = np.arange(found.H), episode.states[:-1], episode.actions
-                if (
-                    played is None
-                    and (learner.state.pi[taken] != found.records[k]["probabilities"]).any()
-                ):
+                chances = found.records[k][
+                    "probabilities"
+                ]  # NaN: only the policy's digest was given
+                if own and ((learner.state.pi[taken] != chances) & ~np.isnan(chances)).any():
                     raise InvalidFile(
                         f"{found.path}: episode {found.first + k + 1} was not played by the policy that this version "
                         "of safespot finds again. Go through it with the version that it was played with."
                     )
-                yield (learner.state.pi if played is None else None), episode
+                yield (learner.state.pi if own else None), episode
                 with contextlib.suppress(SolverError):  # as `observe` left it
                     learner.observe(episode, played)
 
@@ -239,21 +241,72 @@ class DurableLearner:
             learner = self.learner
             learner.check(episode)
             policy, digest = learner.identify(played)
-            with self._stops_on_errors(
-                " The episode is not recorded; those before it are, as far as their files are there. Open the learner "
-                "again once the disk works."
-            ):
+            pi = learner.state.pi if digest is None else policy  # None: only its digest is known
+            taken = np.arange(learner.interface.H), episode.states[:-1], episode.actions
+            chances = np.full(len(episode.actions), np.nan) if pi is None else pi[taken]
+            self._record([journal.Record(episode, chances, digest)])
+
+    def observe_group(self, records: Sequence[journal.Record]) -> None:
+        """The same for several episodes, in this order, with one sync for all of them.
+
+        Each says by the digest of its policy who played it, the learner's own too: a policy may have changed since.
+        """
+        with self._alone():
+            self._check_open()
+            for record in records:
+                self.learner.check(record.episode)
+                self.learner.identify(record.played)
+            self._record(records)
+
+    def _record(self, records: Sequence[journal.Record]) -> None:
+        """Write checked episodes down, and learn from them."""
+        failed: SolverError | None = None
+        with self._stops_on_errors(
+            " The episode is not recorded; those before it are, as far as their files are there. Open the learner "
+            "again once the disk works."
+        ):
+            left = list(records)
+            while left:
                 if not self._journal.left:
                     self._compact()
-                pi = (
-                    learner.state.pi if digest is None else policy
-                )  # None: only its digest is known
-                taken = np.arange(learner.interface.H), episode.states[:-1], episode.actions
-                chances = np.full(len(episode.actions), np.nan) if pi is None else pi[taken]
-                self._journal.write(episode, chances, digest)
-                if self._meter is not None:
-                    self._meter.observe(episode)
-                learner.observe(episode, digest)
+                group, left = left[: self._journal.left], left[self._journal.left :]
+                self._journal.write(group)
+                for record in group:
+                    if self._meter is not None:
+                        self._meter.observe(record.episode)
+                    try:
+                        self.learner.observe(record.episode, record.played)
+                    except SolverError as problem:  # it is counted, and the next one plans again
+                        failed = problem
+            if failed is not None:
+                raise failed
+
+    def policies_after(self, numbers: Collection[int]) -> dict[int, Policy]:
+        """The learner's policies after so many episodes each, found again from a snapshot and the journals."""
+        with self._alone():
+            self._check_open()
+            found = {n: self.learner.policy for n in numbers if n == self.learner.episode - 1}
+            missing = set(numbers) - set(found)
+            if not missing:
+                return found
+            snapshots = journal.numbered(self.folder, "snapshot")
+            before = [n for n in snapshots if n <= min(missing)]
+            number, path = (before[-1], snapshots[before[-1]]) if before else _earliest(self.folder)
+            learner = self.learner.anew() if path is None else load(path)
+            for one in journal.chain(self.folder, number):
+                for k in range(len(one.records)):
+                    if one.first + k in missing:
+                        found[one.first + k] = learner.policy
+                    with contextlib.suppress(SolverError):  # as `observe` left it
+                        learner.observe(one.episode(k), one.played(k))
+            return found
+
+    def tickets_since(self, number: int) -> set[bytes]:
+        """The tickets of the episodes that were recorded after so many."""
+        with self._alone():
+            starts = [n for n in journal.numbered(self.folder, "journal") if n <= number]
+            found = journal.chain(self.folder, max(starts, default=number))
+            return {record["ticket"].tobytes() for one in found for record in one.records}
 
     def note_rejected(self, episodes: int) -> None:
         """Write down that so many episodes were there and were left out: nothing can be proven without them."""
@@ -463,7 +516,8 @@ def _restore_doubts(folder: Path, learner: Learner, given: Learner | None) -> No
             f"{folder} has no whole snapshot that {before.path} follows or leads to. Restore it from a copy."
         )
     doubts.become(before.doubts)
-    doubts.clipped += int(before.records["clipped"].sum()) if len(before.records) else 0
+    for k in range(len(before.records)):
+        doubts.note(before.episode(k))
 
 
 def _earliest(folder: Path) -> tuple[int, Path | None]:

@@ -1,7 +1,8 @@
 """Episodes as the rows of a table, one a step, and files of them: Parquet or CSV.
 
 Columns are `episode`, `step` (0 … H-1), `state`, `action`, `reward`, `constraint_0` …, `threshold_0` … (empty where the
-step carried no sample) and `next_state`; whoever writes may add more.
+step carried no sample) and `next_state`; whoever writes may add more. Where an episode was given up, what never came
+is empty too.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def step_columns(
 def write_rows(path: Path, tables: Iterable[Columns]) -> None:
     """Write tables with the same columns one behind the other, whole or not at all.
 
-    A threshold of NaN, no sample, is written as nothing.
+    NaN, what was not seen, is written as nothing.
     """
     import duckdb
 
@@ -64,7 +65,7 @@ def write_rows(path: Path, tables: Iterable[Columns]) -> None:
                 database.register("steps", table)
                 chosen = ", ".join(
                     f"case when not isnan({name}) then {name} end as {name}"
-                    if name.startswith("threshold_")
+                    if name.startswith(("reward", "constraint_", "threshold_"))
                     else name
                     for name in table
                 )

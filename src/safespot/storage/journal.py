@@ -3,15 +3,16 @@
     header    "safespot", format, H, m, room for how many records, the number of the first, whose it is (a random
               name that all journals of a learner share), the checksum of the snapshot that it follows, what was in
               doubt of the data until then (`Doubts`), checksum
-    record    length, number, the episode, the probability of each action, who played it, how many of
-              its signals were cut off, checksum
+    record    length, number, the number of the first record that was synced together with it, the episode, the
+              probability of each action, who played it, its ticket, how many of its signals were cut off, checksum
     record    …
     zeros     room for the records to come
 
 A journal has its full length from the start, so that syncing a record leaves the file system's metadata alone, and a
 cut is noticed wherever it falls. All records are equally long, so the place of each is known whatever became of those
-before it. A record is synced before the next one is written: after a crash the last one may be torn, and no other. So
-damage that whole records follow did not happen while writing (an error), and damage at the end may be one (`lost`).
+before it. Records are written in groups, and a group is synced before the next one is written: after a crash the
+records of the last group may be torn, any of them, and no others. So damage that whole records of a later group follow
+did not happen while writing (an error), and damage at the end may be one (`lost`).
 
 Numbers are little-endian; checksums are BLAKE2b of all that stands before them in the header or record.
 """
@@ -24,10 +25,10 @@ import hashlib
 import re
 import secrets
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,11 +39,12 @@ from ..errors import InUse, InvalidFile
 from ..evidence.interface import Doubts
 from ..syscalls import Lock, take_lock
 
-FORMAT = 2
+FORMAT = 3
 MAGIC = b"safespot"
-HEAD = struct.Struct("<8sIIIIQ16s32sQQ")
+HEAD = struct.Struct("<8sIIIIQ16s32sQQQ")
 CHECK = 16  # bytes of a checksum
 DIGEST = 32  # bytes of a policy's digest; zeros: the learner's own policy of that moment
+TICKET = 16  # bytes by which whoever recorded an episode knows it again; zeros: none
 RECORDS = 1000  # of a journal, at most: so many episodes are played again when a learner is opened
 BYTES = 2**22  # of its records, at most, unless one alone is longer
 
@@ -53,6 +55,7 @@ def record_type(H: int, m: int) -> np.dtype:
         [
             ("length", "<u4"),
             ("number", "<u8"),
+            ("since", "<u8"),
             ("states", "<i8", (H + 1,)),
             ("actions", "<i8", (H,)),
             ("rewards", "<f8", (H,)),
@@ -60,6 +63,7 @@ def record_type(H: int, m: int) -> np.dtype:
             ("thresholds", "<f8", (H, m)),
             ("probabilities", "<f8", (H,)),
             ("played", np.void, DIGEST),
+            ("ticket", np.void, TICKET),
             ("clipped", "<u4"),
             ("check", np.void, CHECK),
         ]
@@ -68,7 +72,7 @@ def record_type(H: int, m: int) -> np.dtype:
 
 def record_length(H: int, m: int) -> int:
     """Its length in bytes, however large H and m are said to be."""
-    return 12 + 8 * (4 * H + 1 + 2 * H * m) + DIGEST + 4 + CHECK
+    return 20 + 8 * (4 * H + 1 + 2 * H * m) + DIGEST + TICKET + 4 + CHECK
 
 
 def checksum(data: bytes) -> bytes:
@@ -82,9 +86,7 @@ def create(
     """An empty journal, whole or absent, whose first record will have the number `first`."""
     length = record_length(H, m)
     room = min(RECORDS, max(1, BYTES // length))
-    head = HEAD.pack(
-        MAGIC, FORMAT, H, m, room, first, owner, snapshot, doubts.clipped, doubts.rejected
-    )
+    head = HEAD.pack(MAGIC, FORMAT, H, m, room, first, owner, snapshot, *vars(doubts).values())
     files.replace(path, head + checksum(head) + bytes(room * length), private=True)
 
 
@@ -127,7 +129,8 @@ class Journal:
         """The k-th episode; an `InvalidEpisode` where the record holds none."""
         record = self.records[k]
         arrays: dict[str, Any] = {name: record[name] for name in EPISODE}
-        return Episode(**arrays, clipped=int(record["clipped"]))
+        unfinished = bool(np.isnan(record["rewards"]).any())
+        return Episode(**arrays, clipped=int(record["clipped"]), unfinished=unfinished)
 
     def played(self, k: int) -> str | None:
         """The digest of the policy that played the k-th episode; None: the learner's own."""
@@ -148,7 +151,7 @@ def read(path: Path, name: bytes | None = None) -> Journal:
         files.check_version(path, version, FORMAT)
     if len(data) < start or checksum(head) != data[HEAD.size : start]:
         raise InvalidFile(f"{path} is damaged at byte 0: it does not begin as a journal does.")
-    _, _, H, m, room, first, owner, snapshot, clipped, rejected = HEAD.unpack(head)
+    _, _, H, m, room, first, owner, snapshot, *doubted = HEAD.unpack(head)
     if magic != MAGIC:
         raise InvalidFile(f"{path} is damaged at byte 0: it does not begin as a journal does.")
     files.check_version(path, version, FORMAT)
@@ -169,7 +172,11 @@ def read(path: Path, name: bytes | None = None) -> Journal:
     whole = [_is_whole(slot, length, first + k) for k, slot in enumerate(slots)]
     count = whole.index(False) if False in whole else len(whole)
     end = start + count * length
-    if any(whole[count:]):
+    # Where a later group follows, this record was on the disk once.
+    if any(
+        fits and struct.unpack_from("<Q", slot, 12)[0] > first + count
+        for fits, slot in zip(whole[count:], slots[count:], strict=True)
+    ):
         raise InvalidFile(
             f"{path} is damaged at byte {end}: the record of episode {first + count + 1} is not what was "
             "written, and whole records follow. Restore the file from a copy."
@@ -180,8 +187,7 @@ def read(path: Path, name: bytes | None = None) -> Journal:
         else np.empty(0, record_type(1, 1))
     )
     lost = _lost(data, size, end, length, first + count)
-    doubts = Doubts(clipped, rejected)
-    return Journal(path, H, m, first, room, owner, snapshot, doubts, records, end, lost)
+    return Journal(path, H, m, first, room, owner, snapshot, Doubts(*doubted), records, end, lost)
 
 
 def name_of(folder: Path, *, create: bool = False) -> bytes:
@@ -236,7 +242,7 @@ def _lost(data: bytes, size: int, end: int, length: int, number: int) -> str | N
         )
     return (
         f"{len(tail)} bytes from byte {end} on, where the records of episodes {number + 1} to {number + episodes} "
-        "would stand. All but the last of them had been acknowledged"
+        "would stand. If the machine stopped while they were written, those of the last group were never acknowledged"
     )
 
 
@@ -246,6 +252,15 @@ def lock(path: Path) -> Lock:
     if locked is None:
         raise InUse(f"another process is writing to {path}. Close the learner there first.")
     return locked
+
+
+class Record(NamedTuple):
+    """An episode as it is written down."""
+
+    episode: Episode
+    probabilities: Float  # [H]: of its actions
+    played: str | None = None  # the digest of the policy that played it; None: the learner's own
+    ticket: bytes = bytes(TICKET)
 
 
 class Writer:
@@ -259,30 +274,35 @@ class Writer:
         rest = self.left * self.type.itemsize if journal.lost else 0
         files.disk.put(lock.file, self.end, bytes(rest))
 
-    def write(self, episode: Episode, probabilities: Float, played: str | None = None) -> None:
-        """Add a record; when this returns it is on the disk. `played`: see `Journal.played`."""
-        record = np.zeros((), self.type)
-        record["length"], record["number"] = self.type.itemsize, self.number
-        for name in EPISODE:
-            record[name] = getattr(episode, name)
-        record["probabilities"] = probabilities
-        record["played"] = np.void(bytes.fromhex(played or "00" * DIGEST))
-        record["clipped"] = min(episode.clipped, 2**32 - 1)
-        data = record.tobytes()[:-CHECK]
+    def write(self, records: Sequence[Record]) -> None:
+        """Add records, at most as many as there is room `left`; when this returns they are on the disk."""
+        data = b"".join(self._bytes(record, k) for k, record in enumerate(records))
         try:
-            files.disk.put(self.lock.file, self.end, data + checksum(data))
+            files.disk.put(self.lock.file, self.end, data)
             if not self.lock.is_at(self.path):  # a file without a name is gone when it is closed
                 raise FileNotFoundError(errno.ENOENT, f"{self.path.name} was removed or replaced")
         except BaseException:
-            # It is not acknowledged, so it should not be found; but nothing depends on that.
+            # They are not acknowledged, so they should not be found; but nothing depends on that.
             with contextlib.suppress(OSError):
-                files.disk.put(self.lock.file, self.end, bytes(self.type.itemsize))
+                files.disk.put(self.lock.file, self.end, bytes(len(data)))
             raise
-        self.number, self.end, self.left = (
-            self.number + 1,
-            self.end + len(data) + CHECK,
-            self.left - 1,
-        )
+        self.number += len(records)
+        self.left -= len(records)
+        self.end += len(data)
+
+    def _bytes(self, given: Record, k: int) -> bytes:
+        """The k-th record of a group."""
+        episode, record = given.episode, np.zeros((), self.type)
+        record["length"], record["number"] = self.type.itemsize, self.number + k
+        record["since"] = self.number
+        for name in EPISODE:
+            record[name] = getattr(episode, name)
+        record["probabilities"] = given.probabilities
+        record["played"] = np.void(bytes.fromhex(given.played or "00" * DIGEST))
+        record["ticket"] = np.void(given.ticket)
+        record["clipped"] = min(episode.clipped, 2**32 - 1)
+        data = record.tobytes()[:-CHECK]
+        return data + checksum(data)
 
     def close(self) -> None:
         """Close the file and release the lock."""

@@ -1,0 +1,106 @@
+"""Tokens: who may decide, read, administer. The file `tokens.json` keeps their hashes, and who made or revoked them.
+
+A token is 32 random bytes, so its plain SHA-256 cannot be turned back or guessed. Without any token everybody who can
+reach the service may do everything: it then listens to its own machine only.
+"""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import json
+import re
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from .. import files
+from ..errors import InvalidFile, InvalidOption, UnknownName, unknown
+
+FILE = "tokens.json"
+DECIDE, READ, ADMINISTER = RIGHTS = ("decide", "read", "administer")
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token, without itself."""
+
+    name: str
+    sha256: str
+    rights: tuple[str, ...]
+    made: float
+    made_by: str
+    revoked: float | None = None
+    revoked_by: str | None = None
+
+
+ANYBODY = Token("anybody", "", RIGHTS, 0.0, "")  # where there are no tokens
+
+
+def read_tokens(folder: Path) -> list[Token]:
+    """All tokens of a folder, revoked ones too."""
+    path = folder / FILE
+    if not path.exists():
+        return []
+    try:
+        found = [
+            Token(**{**each, "rights": tuple(each["rights"])})
+            for each in json.loads(files.read_bytes(path))
+        ]
+    except (ValueError, TypeError, KeyError) as problem:
+        raise InvalidFile(f"{path} is damaged: {problem}. Restore it from a copy.") from None
+    return found
+
+
+def hashed(token: str) -> str:
+    """What is kept of a token."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def add_token(folder: Path, name: str, rights: Sequence[str]) -> str:
+    """A new token, which is shown this once."""
+    if not re.fullmatch(r"[\w.@-]{1,64}", name):
+        raise InvalidOption(
+            f"{name!r} cannot be the name of a token; expected letters, digits and . _ @ -, 64 at most."
+        )
+    for right in rights:
+        if right not in RIGHTS:
+            raise UnknownName(unknown("right", right, RIGHTS))
+    if not rights:
+        raise InvalidOption("a token needs a right: decide, read or administer.")
+    _check_learner(folder)
+    known = read_tokens(folder)
+    if any(each.name == name and each.revoked is None for each in known):
+        raise InvalidOption(f"there is a token {name!r} already; revoke it first.")
+    token = secrets.token_urlsafe(32)
+    chosen = tuple(right for right in RIGHTS if right in rights)
+    _write(folder, [*known, Token(name, hashed(token), chosen, time.time(), getpass.getuser())])
+    return token
+
+
+def revoke_token(folder: Path, name: str) -> None:
+    """The token of that name is not taken any more."""
+    known = read_tokens(folder)
+    names = [each.name for each in known if each.revoked is None]
+    if name not in names:
+        raise UnknownName(unknown("token", name, names))
+    now = {"revoked": time.time(), "revoked_by": getpass.getuser()}
+    _write(
+        folder,
+        [
+            Token(**{**asdict(each), **now}) if each.name == name and each.revoked is None else each
+            for each in known
+        ],
+    )
+
+
+def _write(folder: Path, tokens: Sequence[Token]) -> None:
+    data = json.dumps([asdict(each) for each in tokens], indent=2).encode()
+    files.replace(folder / FILE, data + b"\n", private=True)
+
+
+def _check_learner(folder: Path) -> None:
+    if not (folder / "identity").exists():
+        raise InvalidFile(f"there is no durable learner in {folder}; safespot.open makes one.")
