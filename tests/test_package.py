@@ -22,8 +22,8 @@ SOURCE = Path(ss.__file__).parent
 
 def run_python(code: str, folder: Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Run `code` in a new Python that finds packages in `folder` first."""
-    environment = {**os.environ, "PYTHONPATH": str(folder)}
-    environment.pop("NUMBA_CACHE_DIR", None)
+    caches = str(folder / "caches")  # compiled code of its own
+    environment = {**os.environ, "PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": caches}
     return subprocess.run(
         [sys.executable, "-c", code],
         env=environment, cwd=cwd, capture_output=True, text=True, timeout=300, check=True,
