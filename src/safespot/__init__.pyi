@@ -27,6 +27,7 @@ from .errors import UnsafeBaseline as UnsafeBaseline
 from .evidence.alarm import SafetyAlarm as SafetyAlarm
 from .evidence.certificate import Certificate as Certificate
 from .evidence.certificate import policy_digest as policy_digest
+from .evidence.deployment import Policy as Policy
 from .evidence.lengths import episodes_to_proof as episodes_to_proof
 from .evidence.meter import Evidence as Evidence
 from .evidence.meter import SafetyMeter as SafetyMeter
@@ -35,6 +36,8 @@ from .experiments import sweep as sweep
 from .gym.black_box import BlackBox as BlackBox
 from .gym.black_box import env_interface as env_interface
 from .gym.checking import check_env as check_env
+from .gym.policy_evaluation import PolicyEvaluation as PolicyEvaluation
+from .gym.policy_evaluation import evaluate_policy as evaluate_policy
 from .judging.certify import certify as certify
 from .judging.off_policy import LogEvaluation as LogEvaluation
 from .judging.off_policy import evaluate_log as evaluate_log
@@ -89,9 +92,13 @@ from .names import Names as Names
 from .storage.durable import DurableLearner as DurableLearner
 from .storage.durable import open as open
 from .storage.export import export_episodes as export_episodes
+from .training.diagnosis import Finding as Finding
 from .training.learn import learn as learn
 from .training.learn_env import learn_env as learn_env
+from .training.recorded import Recorded as Recorded
 from .training.run import Run as Run
+from .training.trackers import MLflow as MLflow
+from .training.trackers import TensorBoard as TensorBoard
 
 __all__: list[str]
 __version__: str

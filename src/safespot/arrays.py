@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .display import Displayed
 from .errors import InvalidEpisode, InvalidModel, SafespotError
 
 Float: TypeAlias = NDArray[np.float64]
@@ -143,8 +144,8 @@ def as_policy(value: ArrayLike, shape: tuple[int, int, int], mask: Bool | None =
 EPISODE = ("states", "actions", "rewards", "constraints", "thresholds")  # the fields in order
 
 
-@dataclass(frozen=True, eq=False)
-class Episode:
+@dataclass(frozen=True, eq=False, repr=False)
+class Episode(Displayed):
     """What was seen in one episode, in the user's own senses and units.
 
     A row of `thresholds` that is NaN in every constraint says that this step carried no threshold
@@ -199,6 +200,13 @@ class Episode:
         if missing and not np.isnan(rewards).any():
             raise InvalidEpisode("an unfinished episode has NaN for the rewards that never came.")
         self._keep(states, actions, rewards, constraints, thresholds)
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "steps": len(self.actions),
+            "reward": float(self.rewards.sum()),
+            "constraints": self.constraints.sum(axis=0),
+        }
 
     @classmethod
     def trusted(cls, *arrays: Any, clipped: int = 0) -> Episode:

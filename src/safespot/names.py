@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .arrays import Error
+from .display import Displayed
 from .errors import InvalidModel, unknown
 
 UNITS = ("reward", "constraints")
 
 
 @dataclass(frozen=True)
-class Names:
+class Names(Displayed):
     """What states, actions and limits are called, and what rewards and limits are measured in; None: by number.
 
     Examples:

@@ -19,7 +19,8 @@ import safespot as ss
 from safespot import files
 from safespot.experiments import Store
 from safespot.experiments.locks import Claims
-from safespot.experiments.parquet import Encoder, columns
+from safespot.experiments.parquet import Encoder
+from safespot.training.run_tables import columns
 from tests.support.sweeping import TINY, contents, sweep_inline, tiny
 
 PER_CONSTRAINT = (

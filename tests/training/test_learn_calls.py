@@ -17,7 +17,7 @@ from safespot.learners import learner as learner_module
 from safespot.learners import primal_dual as primal_dual_module
 from safespot.spot import visits
 from safespot.training import learn as training
-from safespot.training import loop
+from safespot.training import loop, progress
 from tests.support.contract import readings
 from tests.support.digest import state
 from tests.support.processes import python
@@ -146,7 +146,7 @@ def test_other_things_than_a_problem_and_a_learner_are_refused(swap: str) -> Non
 @pytest.fixture(params=["before", "after", "between"])
 def interrupted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """Ctrl-C in the third chunk: before its compiled episodes, after them, or once all is done."""
-    compiled, finished = loop.play_chunk, training._show
+    compiled, finished = loop.play_chunk, progress.Progress.show
     calls = [0]
 
     def around(chunk: Callable[..., Any], before: bool) -> Callable[..., Any]:
@@ -162,7 +162,7 @@ def interrupted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
         return interrupting
 
     if request.param == "between":
-        monkeypatch.setattr(training, "_show", around(finished, False))
+        monkeypatch.setattr(progress.Progress, "show", around(finished, False))
     else:
         monkeypatch.setattr(training, "play_chunk", around(compiled, request.param == "before"))
     yield calls[0]

@@ -10,12 +10,14 @@ one may, if it was met at the last step only.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
 from ..arrays import Float, Int, as_policy, frozen, place
+from ..display import Displayed
 from ..errors import InvalidFile, InvalidOption
 from ..evidence.interface import Interface, make_interface
 from ..learners.model_errors import standard_errors
@@ -26,8 +28,8 @@ from .logs import SHOWN, Log
 TRACE = 1e-9  # imaginary visits: enough for what nobody did to count as the worst, too few to matter elsewhere
 
 
-@dataclass(frozen=True, eq=False)
-class EmpiricalModel:
+@dataclass(frozen=True, eq=False, repr=False)
+class EmpiricalModel(Displayed):
     """The CMDP that a log shows; `str` names what it does not show. K is H, or 1 where steps are pooled.
 
     Examples:
@@ -66,6 +68,14 @@ class EmpiricalModel:
         _, errors = standard_errors(model, nothing, pi, self.episodes)
         units = c.units
         return float(errors[0] * units.reward.scale), errors[1:] * np.abs(units.constraints.scale)
+
+    def _facts(self) -> dict[str, Any]:
+        counts = {
+            "steps": int(self.visits.sum()),
+            "untried": len(self.untried),
+            "unmet": len(self.unmet),
+        }
+        return {"cmdp": repr(self.cmdp), **counts}
 
     def __str__(self) -> str:
         pooled = len(self.visits) == 1

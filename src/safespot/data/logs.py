@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 
 from .. import files
 from ..arrays import Episode, Float, as_floats, frozen
+from ..display import Displayed
 from ..errors import InvalidFile, InvalidOption, unknown
 from ..evidence.certificate import UNKNOWN_POLICY
 from ..evidence.interface import Interface, make_interface
@@ -34,8 +35,8 @@ ENTRIES = 10**8  # of [H,S,A], at most, where the sizes are guessed from the dat
 SHOWN = 5  # examples in a report
 
 
-@dataclass(frozen=True, eq=False)
-class Log:
+@dataclass(frozen=True, eq=False, repr=False)
+class Log(Displayed):
     """Episodes as they were logged; `str` tells what was left out and why.
 
     Examples:
@@ -69,6 +70,11 @@ class Log:
     def reasons(self) -> dict[str, int]:
         """How many episodes were rejected for each reason, the most frequent first."""
         return dict(Counter(f"{r.column} {r.reason}" for r in self.rejected).most_common())
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "source": self.source, "episodes": len(self.episodes), "rejected": len(self.rejected),
+        }  # fmt: skip
 
     def __str__(self) -> str:
         total = len(self.episodes) + len(self.rejected)

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..arrays import Episode, Float, InsideEpisode, as_count, frozen
+from ..display import Displayed
 from ..errors import InvalidFile, InvalidOption, SafespotError
 from ..files import read_arrays, write_arrays
 from ..kernels.jit import inlined, no_refcount
@@ -35,7 +36,7 @@ class AlarmState(NamedTuple):
     counted: Float  # [2]: episodes in all, and since the last alarm
 
 
-class SafetyAlarm:
+class SafetyAlarm(Displayed):
     """Watches a policy in use; `observe` says whether to raise the alarm.
 
     Args:
@@ -93,6 +94,9 @@ class SafetyAlarm:
     def episodes(self) -> int:
         """How many were counted in all."""
         return int(self.state.counted[0])
+
+    def _facts(self) -> dict[str, Any]:
+        return {"episodes": self.episodes, "ringing": self.ringing, "evidence": self.evidence}
 
     def save(self, path: str | Path) -> None:
         """Write everything to a file; `load` goes on as if nothing had happened."""

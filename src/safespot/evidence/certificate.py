@@ -13,15 +13,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..arrays import Bool, Float, as_count, frozen
+from ..display import Displayed, intervals
 from ..errors import InvalidFile
 from ..files import checksum, read_arrays, write_arrays
 from ..names import UNNAMED, Names, make_names
+from ..plotting import interval_chart
 
 SUBJECTS = ("policy", "mixture", "practice")
 
 
-@dataclass(frozen=True, eq=False)
-class Certificate:
+@dataclass(frozen=True, eq=False, repr=False)
+class Certificate(Displayed):
     """How much room a policy keeps its limits with, in the user's terms, and what that rests on.
 
     Verdicts derive from `difference_bounds` and are right, all at once, with probability `confidence`. So do all other
@@ -174,6 +176,31 @@ class Certificate:
         _, about = read_arrays(path, "certificate")
         return cls.from_dict(about)
 
+    def plot(self) -> Any:
+        """An Altair chart: between which bounds the room of each limit lies; right of 0 it is kept."""
+        rows = [
+            {
+                "name": self.names.quantity(i), "verdict": self.verdict[i],
+                "low": float(self.difference_bounds[0][i]), "high": float(self.difference_bounds[1][i]),
+            }
+            for i in range(len(self.senses))
+        ]  # fmt: skip
+        return interval_chart(rows, "room within the limit (below 0: broken)")
+
+    def _facts(self) -> dict[str, Any]:
+        verdicts = {
+            self.names.quantity(i): f"{verdict}, room {_interval(*self._room(i))}"
+            for i, verdict in enumerate(self.verdict)
+        }
+        return {**verdicts, "confidence": self.confidence, "episodes": self.episodes}
+
+    def _chart(self) -> str:
+        return intervals({self.names.quantity(i): self._room(i) for i in range(len(self.senses))})
+
+    def _room(self, i: int) -> tuple[float, float]:
+        low, high = (float(end[i]) for end in self.difference_bounds)
+        return low, high
+
     def __str__(self) -> str:
         lines = [f"Certificate with confidence {self.confidence:.6g}. On average over an episode:"]
         lines += [f"  {self.names.limit(i)}: {self._judgement(i)}" for i in range(len(self.senses))]
@@ -192,7 +219,7 @@ class Certificate:
         limit = _interval(*(float(end[i]) for end in self.threshold_bounds))
         asked = "at most" if self.senses[i] == "<=" else "at least"
         verdict = self.verdict[i]
-        room = _interval(*(float(end[i]) for end in self.difference_bounds))
+        room = _interval(*self._room(i))
         both = ""
         if self.difference_confidence < self.confidence:
             both = f" (both ends with confidence {self.difference_confidence:.6g})"

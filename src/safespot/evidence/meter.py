@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..arrays import Episode, Float, InsideEpisode, Int, frozen
+from ..display import Displayed, curves
 from ..errors import InvalidFile, InvalidOption, SafespotError
 from ..files import read_arrays, write_arrays
 from ..kernels.jit import inlined, no_refcount
@@ -51,7 +52,7 @@ class MeterState(NamedTuple):
     reward: Float  # [2, 4]: power sums (`sequences.move_powers`) of the reward and of 1 less it: it is never rare
 
 
-class SafetyMeter:
+class SafetyMeter(Displayed):
     """Bounds at all times on how much was violated so far, and on the reward.
 
     All of them hold at once, over all times, constraints and sides, with probability 1 - delta.
@@ -142,6 +143,15 @@ class SafetyMeter:
         read_meter(self.state, meter_levels(self.interface.m, self.delta), low)
         return as_evidence(self.declared, self.interface, self.delta, np.array(self.episodes), low)
 
+    def _facts(self) -> dict[str, Any]:
+        low, high = self.mean_bounds
+        names = self.interface.names
+        violations = {
+            f"violation of {names.limit(i)} an episode": f"{low[i]:.4g} to {high[i]:.4g}"
+            for i in range(len(low))
+        }
+        return {"episodes": self.episodes, **violations, "confidence": 1.0 - self.delta}
+
     # Files
 
     def save(self, path: str | Path) -> None:
@@ -226,8 +236,8 @@ def meter_arrays(state: MeterState) -> dict[str, Float]:
     return {**means, "reward": state.reward}
 
 
-@dataclass(frozen=True, eq=False)
-class Evidence:
+@dataclass(frozen=True, eq=False, repr=False)
+class Evidence(Displayed):
     """What a meter showed along the way, in the user's units; one row for each time that it was read.
 
     All bounds hold at once, over all times, constraints and sides, with probability 1 - delta.
@@ -255,6 +265,24 @@ class Evidence:
         """(lower, upper) ``[.,m]`` of the violation divided by the number of episodes."""
         low, high = (end / self.episodes[..., None] for end in self.violation_bounds)
         return frozen(low), frozen(high)
+
+    def _facts(self) -> dict[str, Any]:
+        low, high = self.mean_bounds
+        last = {}
+        if self.episodes.ndim and len(self.episodes):
+            last = {"violation an episode": f"{low[-1].round(4)} to {high[-1].round(4)}"}
+        return {"readings": self.episodes.size, **last, "confidence": 1.0 - self.delta}
+
+    def _chart(self) -> str:
+        if self.episodes.ndim == 0:
+            return ""
+        low, high = self.mean_bounds
+        lines = {
+            f"violation {i}, {end}": bounds[:, i]
+            for i in range(low.shape[1])
+            for end, bounds in (("at least", low), ("at most", high))
+        }
+        return curves(self.episodes, lines)
 
 
 def meter_levels(m: int, delta: float) -> Float:

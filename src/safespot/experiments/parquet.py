@@ -9,50 +9,15 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import DiskError, InvalidFile
 from ..files import failure
 from ..storage.tables import connect, target
+from ..training.run_tables import Columns
 
-if TYPE_CHECKING:
-    from ..training.run import Run
-
-Columns = dict[str, NDArray]
 LONG = 2**16  # rows, about half a row group
-
-
-def columns(run: Run) -> Columns:
-    """A row per recorded episode; what there is once per constraint has a column per constraint."""
-    lower, upper = run.threshold_bounds
-    least, most = run.evidence.violation_bounds
-    found: Columns = {
-        "episode": run.episodes,
-        "value": run.values,
-        "regret": run.regret,
-        "strong_regret": run.strong_regret,
-        "violation": run.violation,
-        "strong_violation": run.strong_violation,
-    }
-    for name, each in (
-        ("constraint", run.constraint_values),
-        ("multiplier", run.multipliers),
-        ("threshold", run.thresholds),
-        ("threshold_lower", lower),
-        ("threshold_upper", upper),
-        ("violation", run.violations),
-        ("strong_violation", run.strong_violations),
-        ("evidence_violation_lower", least),
-        ("evidence_violation_upper", most),
-    ):
-        for i in range(each.shape[1]):
-            found[f"{name}_{i}"] = np.ascontiguousarray(each[:, i])
-    for name, values in run.audit.items():
-        found[f"audit_{name}"] = np.ascontiguousarray(values)
-    return found
 
 
 class Encoder:

@@ -27,10 +27,12 @@ from numpy.typing import NDArray
 
 from .. import files
 from ..arrays import Policy
+from ..display import Displayed
 from ..errors import InvalidFile, MissingPackage, SafespotError, UnknownName, unknown
 from ..storage import tables
+from ..training.run_tables import Columns
 from .locks import Claims
-from .parquet import Columns, Encoder
+from .parquet import Encoder
 from .spec import RunSpec
 
 if TYPE_CHECKING:
@@ -79,7 +81,7 @@ class FinishedRun:
     provenance: dict[str, Any]
 
 
-class Store:
+class Store(Displayed):
     """The results in a folder; `Store.create` makes it where there is none.
 
     Examples:
@@ -127,6 +129,9 @@ class Store:
         if not (folder / "store.json").exists():
             files.replace(folder / "store.json", json.dumps({"store": FORMAT}).encode() + b"\n")
         return cls(folder)
+
+    def _facts(self) -> dict[str, Any]:
+        return {"path": str(self.path), "finished": len(self.finished())}
 
     # What is there
 

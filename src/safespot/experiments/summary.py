@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidFile, InvalidOption, unknown
-from .parquet import Columns
+from ..training.run_tables import Columns
 from .store import Store
 
 METRICS = ("regret", "violation", "strong_regret", "strong_violation")

@@ -26,6 +26,7 @@ from queue import Empty
 from typing import Any
 
 from ..arrays import as_count
+from ..display import Displayed
 from ..errors import DiskError, InvalidFile, InvalidOption, SafespotError
 from .checkpoints import Checkpoint
 from .engines import Batch, DaskEngine, Done, Engine, LocalEngine, Lost, Told
@@ -47,8 +48,8 @@ HELP_SECONDS = 1.0  # of compiling, after which a second process compiles the ot
 LOOK_SECONDS = 0.2  # how often to look what other sweeps have left
 
 
-@dataclass(frozen=True)
-class Swept:
+@dataclass(frozen=True, repr=False)
+class Swept(Displayed):
     """What a sweep has come to.
 
     Examples:
@@ -66,6 +67,11 @@ class Swept:
     store: Store
     finished: tuple[str, ...]  # ids
     failed: dict[str, str]  # id -> why
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "store": str(self.store.path), "finished": len(self.finished), "failed": len(self.failed),
+        }  # fmt: skip
 
 
 def sweep(

@@ -22,8 +22,8 @@ from ..judging.certify import certify
 from ..learners.history import table
 from ..model.oracle import evaluate
 from ..training.learn import Training
+from ..training.run_tables import columns
 from .checkpoints import Checkpoint
-from .parquet import columns
 from .provenance import here
 from .settings import make_learner, read_setting
 from .spec import RunSpec

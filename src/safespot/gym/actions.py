@@ -35,7 +35,7 @@ class Actions:
                 f"expected a Gymnasium environment, got {env!r}. gymnasium.make(name) makes one."
             )
         try:
-            self.count, _, self._value, self.parts = make_discretizer(space)
+            self.count, _, self._value, self.parts, _ = make_discretizer(space)
         except InvalidOption:
             raise InvalidOption(
                 f"the action space is {space}; expected Discrete, or a combination of finite choices: MultiDiscrete, "

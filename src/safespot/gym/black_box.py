@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..arrays import Episode, Float, Policy, as_count, first
+from ..display import Displayed
 from ..errors import InvalidEpisode, InvalidOption
 from ..evidence.differences import Declared, check_totals, declare
 from ..evidence.interface import make_interface
@@ -43,7 +44,7 @@ from .probing import probe
 from .steps import SIGNALS, TOTAL, Shown, Source, Step, at, numbers, signals_of
 
 
-class BlackBox:
+class BlackBox(Displayed):
     """An environment and the declarations that a learner needs; `interface` is what a learner is made of.
 
     Args:
@@ -172,6 +173,17 @@ class BlackBox:
                     f"{bounds[: 1 + m].tolist()}. Declare wider ranges, or clip=True."
                 )
             self._padded.append(np.repeat(shown, self.interface["horizon"], axis=1))
+
+    def _facts(self) -> dict[str, Any]:
+        sizes = {
+            name: self.interface[name] for name in ("states", "actions", "horizon", "constraints")
+        }
+        return {"env": repr(self.env), **sizes, "senses": self.interface["senses"]}
+
+    @property
+    def discretizer(self) -> Discretizer:
+        """Which state an observation is."""
+        return self._seen
 
     def number(self, observation: Any) -> int:
         """The state that an observation is."""

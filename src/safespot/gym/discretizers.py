@@ -13,16 +13,15 @@ A binned process is not quite Markov: what a bin hides still matters. Finer bins
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import Env, spaces
 
 from ..arrays import as_count, as_floats
-from ..errors import InvalidEpisode, InvalidOption, unknown
+from ..errors import InvalidOption, unknown
+from ..observations import Recipe, numbering
 
 MOST = 10_000_000  # states or actions: no table of more fits into a memory
 
@@ -42,6 +41,7 @@ class Discretizer(NamedTuple):
     number: Callable[[Any], int]
     inverse: Callable[[int], Any] | None = None
     parts: str = ""  # what the number is made of, for people
+    recipe: Any = None  # the same for files (`observations`); None: a function of one's own
 
 
 class Bin(NamedTuple):
@@ -100,13 +100,13 @@ def _discretizer(space: Any, bins: Any) -> Discretizer:
         return _box(space, bins)
     if isinstance(space, spaces.Tuple):
         digits = _each(space, dict(enumerate(space.spaces)), bins)
-        return _product(digits, lambda seen: seen, tuple)
+        return _product({"parts": [digit.recipe for digit in digits]}, digits, tuple)
     if isinstance(space, spaces.Dict):
         keys = list(space.spaces)
         digits = _each(space, dict(space.spaces), bins)
         return _product(
+            {"keys": [[key, digit.recipe] for key, digit in zip(keys, digits, strict=True)]},
             digits,
-            lambda seen: [seen[key] for key in keys],
             lambda parts: dict(zip(keys, parts, strict=True)),
             names=[f"{key} " for key in keys],
         )
@@ -225,27 +225,17 @@ def _edges(cut: Any, low: float, high: float) -> list[float]:
 
 def _whole(low: int, count: int) -> Discretizer:
     """Whole numbers, counted from `low`."""
-
-    def number(seen: Any) -> int:
-        k = index(seen) - low
-        if not 0 <= k < count:
-            raise InvalidEpisode(f"{seen} is not one of the {count} numbers from {low} on.")
-        return k
-
-    return Discretizer(count, number, lambda k: low + k, str(count))
+    count, number, recipe = numbering({"whole": [low, count]})
+    return Discretizer(count, number, lambda k: low + k, str(count), recipe)
 
 
 def _binned(edges: list[float], low: float, high: float) -> Discretizer:
     """A real number, by its bin; what lies beyond the bounds belongs to the outermost ones."""
     bounds = [low, *edges, high]
-
-    def number(seen: Any) -> int:
-        if seen != seen:  # a bin would be found for it all the same
-            raise InvalidEpisode("an entry of the observation is NaN.")
-        return bisect_right(edges, seen)
-
-    count = len(edges) + 1
-    return Discretizer(count, number, lambda k: Bin(bounds[k], bounds[k + 1]), f"{count} bins")
+    count, number, recipe = numbering({"edges": edges})
+    return Discretizer(
+        count, number, lambda k: Bin(bounds[k], bounds[k + 1]), f"{count} bins", recipe
+    )
 
 
 def _array(space: Any, digits: list[Discretizer], *, binned: bool = False) -> Discretizer:
@@ -254,23 +244,17 @@ def _array(space: Any, digits: list[Discretizer], *, binned: bool = False) -> Di
     def join(entries: Iterable[Any]) -> Any:
         return tuple(entries) if binned else np.array([*entries], space.dtype).reshape(space.shape)
 
-    return _product(digits, lambda seen: np.asarray(seen).ravel().tolist(), join)
+    return _product({"entries": [digit.recipe for digit in digits]}, digits, join)
 
 
 def _product(
+    recipe: Recipe,
     digits: list[Discretizer],
-    split: Callable[[Any], Iterable[Any]],
     join: Callable[[Iterable[Any]], Any],
     names: Iterable[str] | None = None,
 ) -> Discretizer:
     """Combinations of the parts that an observation is split into, the last one counting fastest."""
-    pairs = [(digit.states, digit.number) for digit in digits]
-
-    def number(seen: Any) -> int:
-        total = 0
-        for (count, digit), part in zip(pairs, split(seen), strict=True):
-            total = total * count + digit(part)
-        return total
+    states, number, _ = numbering(recipe)
 
     def inverse(total: int) -> Any:
         parts = []
@@ -283,4 +267,4 @@ def _product(
     labels = names or [""] * len(digits)
     words = [label + digit.parts for label, digit in zip(labels, digits, strict=True)]
     text = f"({' × '.join(words)})" if len(words) > 1 or names else "".join(words)
-    return Discretizer(math.prod(digit.states for digit in digits), number, inverse, text)
+    return Discretizer(states, number, inverse, text, recipe)

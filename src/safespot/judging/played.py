@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import Bool, Episode, Float, Int, Policy, frozen
 from ..data.logs import Log
+from ..display import Displayed
 from ..errors import InvalidOption
 from ..evidence.behaviour import as_behaviour
 from ..evidence.certificate import Certificate, issue, more_episodes, policy_digest
@@ -39,8 +40,8 @@ DRAWN = 64  # policies of a mixture that are found at once
 Replay = Callable[[], Iterator[tuple[Policy | None, Episode]]]  # None: someone else's policy
 
 
-@dataclass(frozen=True, eq=False)
-class Mixture:
+@dataclass(frozen=True, eq=False, repr=False)
+class Mixture(Displayed):
     """Policies of past episodes. To deploy it, `sample` one for every episode; their average is another policy.
 
     Examples:
@@ -80,8 +81,8 @@ class Mixture:
         return self._drawn.pop()
 
 
-@dataclass(frozen=True, eq=False)
-class Certified:
+@dataclass(frozen=True, eq=False, repr=False)
+class Certified(Displayed):
     """What of the episodes that were played is proven, and of which.
 
     Examples:
@@ -98,6 +99,16 @@ class Certified:
     since: int  # the number of the first episode that it rests on
     policy: Policy | None  # [H, S, A]: where one policy played them all; to be deployed as it is
     mixture: Mixture | None  # else, where their policies are known
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "subject": self.certificate.subject,
+            "since": self.since,
+            **self.certificate._facts(),
+        }
+
+    def _chart(self) -> str:
+        return self.certificate._chart()
 
     def __str__(self) -> str:
         return f"Of the episodes from number {self.since} on:\n\n{self.certificate}"

@@ -13,11 +13,13 @@ at most ``1 - remaining + (remaining - 1) = 0``. So whatever keeps the limits he
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..arrays import Bool, Float, Int, Policy, frozen
 from ..column_generation import Column, Mixture, best_mixture, largest_margin
+from ..display import Displayed
 from ..evidence.certificate import Certificate
 from ..kernels.jit import kernel
 from ..learners.learner import Learner, OnlineLearner
@@ -29,8 +31,8 @@ CAUTIONS = (*(0.5**k for k in range(11)), 0.0)  # shares of the radii, from all 
 ROUNDING = 1e-9  # so that rounding in the linear program cannot undo a certificate
 
 
-@dataclass(frozen=True, eq=False)
-class CautiousPolicy:
+@dataclass(frozen=True, eq=False, repr=False)
+class CautiousPolicy(Displayed):
     """A policy, what is known of its safety, and how cautious it is.
 
     With a `caution` of 1 it keeps every limit whatever the data leave open, so it is certified. Less means that no such
@@ -51,6 +53,12 @@ class CautiousPolicy:
     policy: Policy  # [H, S, A]
     certificate: Certificate
     caution: float
+
+    def _facts(self) -> dict[str, Any]:
+        return {"caution": self.caution, **self.certificate._facts()}
+
+    def _chart(self) -> str:
+        return self.certificate._chart()
 
     def __str__(self) -> str:
         if self.certificate.safe.all():

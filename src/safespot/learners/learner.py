@@ -24,7 +24,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import Episode, Float, InsideEpisode, Int, Policy, as_count, as_policy, frozen
+from ..display import Displayed
 from ..errors import InvalidFile, InvalidModel, InvalidOption, SafespotError
+from ..evidence import deployment
 from ..evidence.certificate import policy_digest
 from ..evidence.differences import check_totals, declare
 from ..evidence.interface import Interface, make_interface
@@ -76,7 +78,7 @@ class OnlineLearner(Protocol):
         """Learn from the episode that was played."""
 
 
-class Learner(ABC):
+class Learner(Displayed, ABC):
     """A learner. Its first arguments are ``problem.interface``, its options those of its `options_type`.
 
     Everything that goes in or comes out is in the user's senses and units; `rho`, the bound of the multipliers, has
@@ -188,6 +190,32 @@ class Learner(ABC):
             name: value for name, value in f.arguments.items() if name not in f.names.arguments
         }
         return {"learner": self.name, **given, "action_mask": f.mask, **vars(self.options)}
+
+    @property
+    def proposal(self) -> Float:
+        """``[H,S,A]``: the plan to deploy now; unless a learner makes one, what it would play next."""
+        return self.policy
+
+    @property
+    def certified(self) -> Any:
+        """The best policy that it has proven to keep every limit, with its certificate; None: it has proven none."""
+        return None
+
+    @property
+    def best_policy(self) -> deployment.Policy:
+        """The policy to deploy: the certified one, else the proposed one; its `status` says which."""
+        found, names = self.certified, self.interface.names
+        if found is None:
+            return deployment.Policy(self.proposal, names)
+        return deployment.Policy(found.policy, names, found.certificate)
+
+    def _facts(self) -> dict[str, Any]:
+        f, (low, high) = self.interface, self.threshold_bounds
+        bounds = {
+            f.names.quantity(i): f"limit within {low[i]:.4g} to {high[i]:.4g}" for i in range(f.m)
+        }
+        sizes = {"states": f.S, "actions": f.A, "steps": f.H}
+        return {"episode": self.episode, **sizes, **bounds}
 
     # What a user does
 

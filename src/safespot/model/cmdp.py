@@ -29,6 +29,7 @@ from ..arrays import (
     frozen,
     place,
 )
+from ..display import Displayed
 from ..errors import InvalidFile, InvalidModel
 from ..files import check_memory, read_arrays, write_arrays
 from ..names import Names, make_names
@@ -70,7 +71,7 @@ def steps_alike(model: Model) -> bool:
     )
 
 
-class CMDP:
+class CMDP(Displayed):
     """A finite constrained Markov decision process, validated and frozen.
 
     Args:
@@ -300,6 +301,19 @@ class CMDP:
     def __repr__(self) -> str:
         kind = "dense" if self.model.P.dense.size else "sparse"
         return f"<CMDP S={self.S} A={self.A} H={self.H} m={self.m}, {kind} transitions>"
+
+    def _facts(self) -> dict[str, Any]:
+        limits = {
+            self.names.quantity(i): f"{sense} {limit:.4g}"
+            for i, (sense, limit) in enumerate(zip(self.senses, self.limits, strict=True))
+        }
+        return {
+            "states": self.S,
+            "actions": self.A,
+            "steps": self.H,
+            **limits,
+            "rewards": self.names.reward,
+        }
 
 
 def _unspread(array: Float, axis: int) -> Float:

@@ -7,20 +7,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..arrays import Float, Int, Policy, frozen
 from ..column_generation import TOLERANCE, Column, Mixture, best_mixture, largest_margin
+from ..display import Displayed
 from ..errors import Infeasible, InvalidModel, InvalidOption, SolverError
+from ..names import Names
+from ..plotting import policy_chart
 from .cmdp import CMDP, Model
 from .dynamic_programming import add_occupancy, best_deterministic, policy_values
 from .occupancy_program import occupancy_program
 
 
-@dataclass(frozen=True, eq=False)
-class Evaluation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation(Displayed):
     """Exact values of a policy, in the user's terms.
 
     Examples:
@@ -36,8 +40,8 @@ class Evaluation:
     constraints: Float  # [m]
 
 
-@dataclass(frozen=True, eq=False)
-class Solution:
+@dataclass(frozen=True, eq=False, repr=False)
+class Solution(Displayed):
     """A constrained optimum, in the user's terms.
 
     Examples:
@@ -56,10 +60,23 @@ class Solution:
     multipliers: Float  # [m], >= 0: what one unit of each limit is worth in reward
     gap: float  # no policy that keeps the limits has more than value + gap
     method: str  # "columns" | "lp"
+    visits: Float  # [H, S]: how often each state is met, in an episode
+    names: Names
+
+    def plot(self) -> Any:
+        """An Altair chart of the policy: what it does in the states that it meets most often."""
+        return policy_chart(self.policy, self.names, self.visits)
+
+    def _facts(self) -> dict[str, Any]:
+        constraints = {self.names.quantity(i): float(v) for i, v in enumerate(self.constraints)}
+        prices = {
+            f"price of {self.names.limit(i)}": float(p) for i, p in enumerate(self.multipliers)
+        }
+        return {self.names.reward: self.value, **constraints, **prices, "gap": self.gap}
 
 
-@dataclass(frozen=True, eq=False)
-class Slater:
+@dataclass(frozen=True, eq=False, repr=False)
+class Slater(Displayed):
     """The policy with the largest common margin, and of these the one with the largest reward.
 
     Examples:
@@ -132,6 +149,8 @@ def solve(cmdp: CMDP, method: str = "columns") -> Solution:
         multipliers=frozen(cmdp.units.prices(multipliers)),
         gap=max(0.0, bound - float(values[0])) * float(cmdp.units.reward.scale),
         method=method,
+        visits=frozen(occupancy.sum(axis=2)),
+        names=cmdp.names,
     )
 
 

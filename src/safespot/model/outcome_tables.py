@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from ..arrays import Bool, Error, Float, Int, as_count, as_floats
+from ..display import Displayed
 from ..errors import InvalidModel, InvalidOption
 from .cmdp import CMDP
 from .problem import Problem
@@ -51,7 +52,7 @@ class TableOutcome(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Ending:
+class Ending(Displayed):
     """What every step after an ending pays and counts, in the user's units.
 
     `constraints` has a number for each constraint, or one number for all. Equal endings share an absorbing state.

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import SUM_TOLERANCE, Float, as_floats, frozen
+from ..display import Displayed
 from ..errors import InvalidModel
 from ..names import Names
 from ..units import ROUNDING, spread_thresholds
@@ -15,7 +16,7 @@ from .signals import ByOutcome, Signals
 from .transitions import average_over_successors
 
 
-class Problem:
+class Problem(Displayed):
     """A CMDP and how it is observed: all that is needed to play it.
 
     Args:
@@ -96,6 +97,9 @@ class Problem:
 
     def __repr__(self) -> str:
         return f"<Problem {self.cmdp!r} {self.signals!r}>"
+
+    def _facts(self) -> dict[str, Any]:
+        return {**self.cmdp._facts(), "observed": repr(self.signals)}
 
 
 def _outcomes(cmdp: CMDP, signals: Signals) -> Float:

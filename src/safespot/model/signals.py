@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..arrays import Float, as_count, as_floats, frozen
+from ..display import Displayed
 from ..errors import InvalidModel
 from ..kernels.jit import inlined, kernel
 
@@ -28,7 +29,7 @@ BERNOULLI, BETA, GAUSSIAN, DETERMINISTIC = range(4)
 
 
 @dataclass(frozen=True)
-class Bernoulli:
+class Bernoulli(Displayed):
     """1 with probability `mean`, else 0: the noisiest signal in [0,1].
 
     Examples:
@@ -44,7 +45,7 @@ class Bernoulli:
 
 
 @dataclass(frozen=True)
-class Beta:
+class Beta(Displayed):
     """Beta(c·mean, c·(1 - mean)); its variance is mean·(1 - mean) / (1 + concentration).
 
     Examples:
@@ -69,7 +70,7 @@ class Beta:
 
 
 @dataclass(frozen=True)
-class Gaussian:
+class Gaussian(Displayed):
     """mean + clip(sd·z, -d, d), d = min(mean, 1 - mean); `sd` is in units of the inside, [0,1].
 
     Examples:
@@ -94,7 +95,7 @@ class Gaussian:
 
 
 @dataclass(frozen=True)
-class Deterministic:
+class Deterministic(Displayed):
     """The mean itself.
 
     Examples:
@@ -143,7 +144,7 @@ Law: TypeAlias = Bernoulli | Beta | Gaussian | Deterministic
 
 
 @dataclass(frozen=True, eq=False)
-class Drift:
+class Drift(Displayed):
     """Thresholds that move over the episodes, from the CMDP's to `thresholds`.
 
     Up to episode `first` (1-based) the CMDP's hold; from `last` on these do; in between they are
@@ -176,7 +177,7 @@ class Drift:
 
 
 @dataclass(frozen=True)
-class Signals:
+class Signals(Displayed):
     """The noise law of each kind of signal, and how the thresholds drift (None: they do not).
 
     Examples:

@@ -37,6 +37,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import files
 from ..arrays import Episode, Float, Policy
+from ..display import Displayed
 from ..errors import InUse, InvalidEpisode, InvalidFile, InvalidOption, SolverError
 from ..evidence.certificate import policy_digest
 from ..evidence.interface import Interface
@@ -84,7 +85,7 @@ def open(path: str | Path, learner: Learner | None = None) -> DurableLearner:
     return opened
 
 
-class DurableLearner:
+class DurableLearner(Displayed):
     """A learner whose every observed episode is on the disk; `open` makes it.
 
     `learner` is the learner itself, for whoever reads it (`certify`). What it observes past this one is not kept.
@@ -135,6 +136,9 @@ class DurableLearner:
             if bad:
                 self._compact(bad)
             undo.pop_all()
+
+    def _facts(self) -> dict[str, Any]:
+        return {"folder": str(self.folder), "learner": self.learner.name, **self.learner._facts()}
 
     # What a user reads
 

@@ -12,15 +12,14 @@ recording, and for the plans of learners that make them.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Episode, InsideEpisode, as_count, frozen
+from ..arrays import Episode, Float, InsideEpisode, Int, as_count, frozen
 from ..errors import InvalidEpisode, InvalidFile, InvalidOption, UnsafeBaseline
 from ..evidence.differences import check_totals
 from ..evidence.meter import meter_arrays
@@ -47,7 +46,10 @@ from .loop import Learning, Played, Playing, Truth, Watching, play_chunk
 from .metering import make_metering, shown
 from .metrics import ACCUMULATED, RECORDED, Optima, empty_record, empty_tracker, grid
 from .observers import Nobody
-from .run import Run, origin_of
+from .origin import origin_of
+from .progress import Progress
+from .recorded import Callback, recorded
+from .run import Run
 
 CHUNK_SECONDS = 0.1  # how long a chunk of compiled episodes takes, about
 NOISE_NUMBERS = 2**18  # random numbers drawn at once, at most: they stay in the cache
@@ -61,6 +63,7 @@ def learn(
     record: str | int = "log",
     track: str = "every",
     progress: bool = False,
+    callback: Callback | None = None,
 ) -> Run:
     """Let `learner` play `problem` and learn from it.
 
@@ -73,7 +76,9 @@ def learn(
         track: "every" evaluates the policy of every episode exactly; "grid" only the recorded ones, for models so
             large that evaluation costs more than learning; "audit" every one, and what the paper's lemmas speak of
             too (`safespot.training.lemma_audit`).
-        progress: show a line on standard error.
+        progress: show a line on standard error, or a bar in a notebook.
+        callback: called at every recorded episode with its `Recorded`; where it returns False, the run ends there.
+            `TensorBoard` and `MLflow` are ready ones.
 
     A KeyboardInterrupt leaves the learner after a whole episode; the error's `run` holds the run so far.
 
@@ -93,7 +98,8 @@ def learn(
             f"learn takes a Problem and a learner, got {type(problem).__name__} and "
             f"{type(learner).__name__}."
         )
-    return carry_on(Training(problem, learner, episodes, seed, record, track), progress)
+    training = Training(problem, learner, episodes, seed, record, track)
+    return carry_on(training, progress, callback)
 
 
 class Trainable(Protocol):
@@ -106,28 +112,49 @@ class Trainable(Protocol):
     def remaining(self) -> int:
         """How many episodes are still to be played."""
 
-    def advance(self) -> int:
-        """Play some of them."""
+    @property
+    def recorded(self) -> Int:
+        """The episodes to record, in order."""
+
+    def advance(self, most: int | None = None) -> int:
+        """Play some of them, at most so many."""
+
+    def rows(self, which: slice) -> dict[str, Any]:
+        """What was recorded, in the user's terms: the fields of a `Run` that have a row per recorded episode."""
 
     def result(self) -> Run:
         """The run so far."""
 
 
-def carry_on(training: Trainable, progress: bool) -> Run:
+def carry_on(training: Trainable, progress: bool, callback: Callback | None = None) -> Run:
     """Play what remains; Ctrl-C and an environment that fails leave the run so far in the error's `run`."""
+    if callback is not None and not callable(callback):
+        raise InvalidOption(f"callback must be a function of a record, got {callback!r}.")
     total = training.remaining
+    bar = Progress(total) if progress else None
+    told = 0  # recorded episodes that the callback has seen
     try:
         while training.remaining:
-            training.advance()
-            if progress:
-                _show(total - training.remaining, total, training.seconds)
+            if callback is None:
+                training.advance()
+            else:
+                training.advance(int(training.recorded[told]) - training.learner.episode + 1)
+            if bar is not None:
+                bar.show(total - training.remaining, training.seconds)
+            if callback is not None and training.learner.episode > training.recorded[told]:
+                told += 1
+                if (
+                    callback(recorded(training.learner, training.rows(slice(told - 1, told))))
+                    is False
+                ):
+                    break
     except (KeyboardInterrupt, InvalidEpisode, UnsafeBaseline) as stop:
         training.learner.settle()
         stop.run = training.result()  # type: ignore[union-attr]
         raise
     finally:
-        if progress:
-            print(file=sys.stderr)
+        if bar is not None:
+            bar.close()
     return training.result()
 
 
@@ -294,30 +321,55 @@ class Training:
         set_stream_states(self.streams, states)
         self.seconds = float(seconds)
 
+    @property
+    def recorded(self) -> Int:
+        """The episodes to record, in order."""
+        return self.record.episodes
+
+    def rows(self, which: slice) -> dict[str, Any]:
+        """What was recorded, in the user's terms: the fields of a `Run` that have a row per recorded episode."""
+        record, units, H = self.record, self.problem.cmdp.units, self.problem.cmdp.H
+        episodes, values = record.episodes[which].copy(), record.values[which]
+        lower, upper = record.lower[which], record.upper[which]
+        inside = self.learner.between(lower, upper)
+        weak, strong = np.moveaxis(record.sums[which], 1, 0)
+        scale = np.abs(units.constraints.scale)
+        return {
+            "episodes": frozen(episodes),
+            "values": units.reward.total_outside(values[:, 0], H),
+            "constraint_values": units.constraints.total_outside(values[:, 1:], H),
+            "multipliers": units.prices(record.lam[which]),
+            "thresholds": units.constraints.total_outside(inside, H),
+            "threshold_bounds": units.bounds(lower, upper, H),
+            "regret": weak[:, 0] * units.reward.scale,
+            "strong_regret": strong[:, 0] * units.reward.scale,
+            "violations": weak[:, 1:] * scale,
+            "strong_violations": strong[:, 1:] * scale,
+            "limits": self._limits(episodes),
+            "evidence": shown(
+                self.metering, self.meter, episodes - self.first + 1, which.start or 0
+            ),
+        }
+
+    def _limits(self, episodes: Int) -> Float:
+        """The true thresholds of some episodes, ``[.,m]``."""
+        cmdp = self.problem.cmdp
+        if self.problem.signals.drift is None:
+            return np.tile(cmdp.limits, (len(episodes), 1))
+        inside = [self.problem.alpha(int(t)).sum(axis=1) for t in episodes]
+        limits: Float = cmdp.units.constraints.total_outside(
+            np.reshape(inside, (len(episodes), cmdp.m)), cmdp.H
+        )
+        return limits
+
     def result(self) -> Run:
         """The run so far, in the user's terms."""
-        cmdp, record = self.problem.cmdp, self.record
-        units, H = cmdp.units, cmdp.H
+        units, H, record = self.problem.cmdp.units, self.problem.cmdp.H, self.record
         rows = int(record.written[0])
-        inside = self.learner.between(record.lower[:rows], record.upper[:rows])
-        weak, strong = np.moveaxis(record.sums[:rows], 1, 0)
-        scale = np.abs(units.constraints.scale)
         last = int(record.episodes[rows - 1]) if rows else self.learner.episode
         optimum = float(self.optima(np.array([last]))[0])
-        lower, upper = units.bounds(record.lower[:rows], record.upper[:rows], H)
-        episodes = frozen(record.episodes[:rows].copy())
         return Run(
-            episodes=episodes,
-            values=units.reward.total_outside(record.values[:rows, 0], H),
-            constraint_values=units.constraints.total_outside(record.values[:rows, 1:], H),
-            multipliers=units.prices(record.lam[:rows]),
-            thresholds=units.constraints.total_outside(inside, H),
-            threshold_bounds=(lower, upper),
-            regret=weak[:, 0] * units.reward.scale,
-            strong_regret=strong[:, 0] * units.reward.scale,
-            violations=weak[:, 1:] * scale,
-            strong_violations=strong[:, 1:] * scale,
-            evidence=shown(self.metering, self.meter, episodes - self.first + 1),
+            **self.rows(slice(0, rows)),
             policy=self.learner.policy,
             learner=self.learner,
             optimum=float(units.reward.total_outside(optimum, H)),
@@ -383,10 +435,3 @@ def _check_fit(problem: Problem, learner: Learner) -> None:
     mask = theirs.model.mask.reshape(-1, theirs.S, theirs.A)
     if (mine.mask & ~mask).any():
         raise InvalidOption("the learner may take actions that the problem does not admit.")
-
-
-def _show(done: int, total: int, seconds: float) -> None:
-    rate = done / max(seconds, 1e-9)
-    left = (total - done) / rate
-    line = f"\r{done:,} of {total:,} episodes, {rate:,.0f} a second, {left:,.0f} s left   "
-    print(line, end="", file=sys.stderr, flush=True)

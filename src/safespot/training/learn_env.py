@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Episode, Float, as_count, frozen
+from ..arrays import Episode, Float, Int, as_count, frozen
 from ..errors import InvalidEpisode, InvalidOption
 from ..evidence.interface import make_interface
 from ..evidence.meter import meter_episode, read_meter
@@ -26,7 +26,9 @@ from ..model.simulation import streams
 from .learn import CHUNK_SECONDS, carry_on, check_episodes
 from .metering import make_metering, shown
 from .metrics import add_shortfalls, grid
-from .run import Run, origin_of
+from .origin import origin_of
+from .recorded import Callback
+from .run import Run
 
 
 def learn_env(
@@ -36,6 +38,7 @@ def learn_env(
     seed: int = 0,
     record: str | int = "log",
     progress: bool = False,
+    callback: Callback | None = None,
     **declarations: Any,
 ) -> Run:
     """Let `learner` play an environment and learn from it.
@@ -47,7 +50,8 @@ def learn_env(
         episodes: how many; by default what remains of the learner's T.
         seed: of the first reset and of the actions. A learner that goes on draws new noise.
         record: "log" (32 episodes a decade), "all", or every k-th episode.
-        progress: show a line on standard error.
+        progress: show a line on standard error, or a bar in a notebook.
+        callback: called at every recorded episode with its `Recorded`; where it returns False, the run ends there.
         **declarations: of a `BlackBox`, where `env` is none.
 
     The run's `values` and `constraint_values` are the sums of the recorded episodes themselves, not
@@ -73,7 +77,7 @@ def learn_env(
         raise InvalidOption(f"learn_env takes a learner, got {type(learner).__name__}.")
     box = _fitting(env, plain, declarations)
     training = EnvTraining(box, plain, learner.observe, episodes, seed, record)
-    return carry_on(training, progress)
+    return carry_on(training, progress, callback)
 
 
 class EnvTraining:
@@ -101,7 +105,7 @@ class EnvTraining:
         self.wanted = grid(record, first, self.last)
         self.episodes = kept = list[Episode]()  # an environment cannot be asked again
         self.origin = origin_of(learner, lambda: _player(kept, first))
-        self.rows: list[Float] = []  # of recorded episodes, [1+7m] each: see `result`
+        self.table: list[Float] = []  # of recorded episodes, [1+7m] each: see `rows`
         known = learner.options.thresholds is not None
         self.asked = np.where(known, learner.thresholds, np.nan)  # NaN: by each episode's samples
         self.senses = np.sign(learner.interface.units.constraints.scale)  # 1: at least
@@ -118,11 +122,17 @@ class EnvTraining:
         """How many episodes are still to be played."""
         return self.last - self.learner.episode + 1
 
-    def advance(self) -> int:
-        """Play for about `CHUNK_SECONDS`; returns how many episodes."""
+    @property
+    def recorded(self) -> Int:
+        """The episodes to record, in order."""
+        return self.wanted
+
+    def advance(self, most: int | None = None) -> int:
+        """Play for about `CHUNK_SECONDS`, at most so many episodes; returns how many."""
         began, before = time.perf_counter(), self.seconds
         first = self.learner.episode
-        for t in range(first, self.last + 1):
+        last = self.last if most is None else min(self.last, first + most - 1)
+        for t in range(first, last + 1):
             self.episode(t)
             self.seconds = before + time.perf_counter() - began
             if self.seconds - before > CHUNK_SECONDS:
@@ -137,7 +147,7 @@ class EnvTraining:
             played = self.box.play(
                 learner.state.pi, uniforms, self.env_seed
             )  # read, not kept: no copy
-            wanted = t == self.wanted[len(self.rows)]
+            wanted = t == self.wanted[len(self.table)]
             row = self._row(played) if wanted else None
             self.observe(played)
         except InvalidEpisode as problem:
@@ -147,14 +157,14 @@ class EnvTraining:
         add_shortfalls(played.constraints, played.thresholds, self.asked, self.senses, self.sums)
         self._count(played, recorded=row is not None)
         if row is not None:
-            self.rows.append(np.concatenate([row, *self.sums]))
+            self.table.append(np.concatenate([row, *self.sums]))
 
     def _count(self, played: Episode, *, recorded: bool) -> None:
         """Let the meter count the episode, and read it."""
         metering, inside = self.metering, self.learner.interface.check(played)
         meter_episode(metering.declared, metering.state, inside, metering.x)
         if recorded:
-            read_meter(metering.state, metering.levels, metering.rows[len(self.rows)])
+            read_meter(metering.state, metering.levels, metering.rows[len(self.table)])
 
     def _row(self, played: Episode) -> Float:
         """What there is to record of an episode before it is learned from."""
@@ -163,26 +173,35 @@ class EnvTraining:
         beliefs = learner.multipliers, learner.thresholds, *learner.threshold_bounds
         return np.concatenate([*sums, *beliefs])
 
-    def result(self) -> Run:
-        """The run so far; what only the truth could tell is missing."""
-        m, n = self.learner.interface.m, len(self.rows)
-        table = np.reshape(self.rows, (n, 1 + 7 * m))
+    def rows(self, which: slice) -> dict[str, Any]:
+        """What was recorded: the fields of a `Run` that have a row per recorded episode."""
+        m, kept = self.learner.interface.m, self.table[which]
+        n = len(kept)
+        table = np.reshape(kept, (n, 1 + 7 * m))
         constraints, multipliers, thresholds, lower, upper, weak, strong = (
             frozen(part.copy()) for part in np.moveaxis(table[:, 1:].reshape(n, 7, m), 1, 0)
         )
-        episodes = frozen(self.wanted[:n].copy())
+        first = which.start or 0
+        episodes = frozen(self.wanted[first : first + n].copy())
+        return {
+            "episodes": episodes,
+            "values": frozen(table[:, 0].copy()),
+            "constraint_values": constraints,
+            "multipliers": multipliers,
+            "thresholds": thresholds,
+            "threshold_bounds": (lower, upper),
+            "regret": None,
+            "strong_regret": None,
+            "violations": weak,
+            "strong_violations": strong,
+            "limits": None,
+            "evidence": shown(self.metering, self.meter, episodes - self.first + 1, first),
+        }
+
+    def result(self) -> Run:
+        """The run so far; what only the truth could tell is missing."""
         return Run(
-            episodes=episodes,
-            values=frozen(table[:, 0].copy()),
-            constraint_values=constraints,
-            multipliers=multipliers,
-            thresholds=thresholds,
-            threshold_bounds=(lower, upper),
-            regret=None,
-            strong_regret=None,
-            violations=weak,
-            strong_violations=strong,
-            evidence=shown(self.metering, self.meter, episodes - self.first + 1),
+            **self.rows(slice(0, len(self.table))),
             policy=self.learner.policy,
             learner=self.learner,
             optimum=float("nan"),
@@ -191,6 +210,7 @@ class EnvTraining:
             seconds=self.seconds,
             origin=self.origin,
             played=len(self.episodes),
+            discretizer=self.box.discretizer,
         )
 
 

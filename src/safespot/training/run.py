@@ -1,39 +1,29 @@
-"""What a training gives back."""
+"""What a training gives back: the run, to be read, drawn, kept, diagnosed and gone through again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
+import numpy as np
 
+from .. import plotting
 from ..arrays import Episode, Float, Int, Policy
+from ..display import Displayed, curves
+from ..errors import InvalidOption, MissingPackage, unknown
+from ..evidence import deployment
 from ..evidence.meter import Evidence
 from ..learners.learner import Learner
+from .diagnosis import Finding, diagnose
+from .origin import Origin
+from .run_files import read_run, write_run
+from .run_tables import KINDS, columns, curve_rows
 
 
-@dataclass(frozen=True, eq=False)
-class Origin:
-    """How a run began, so that one can go through it again: the same policies and episodes, bit for bit."""
-
-    first: int  # the number of its first episode
-    start: dict[str, NDArray] | None  # the learner's arrays before it; None: the learner was new
-    player: Callable[
-        [], Callable[[Learner], Episode]
-    ]  # from the first episode on, each played by a learner
-
-
-def origin_of(learner: Learner, player: Callable[[], Callable[[Learner], Episode]]) -> Origin:
-    """Of a run that begins now."""
-    start = None
-    if learner.episode > 1:
-        start = {name: array.copy() for name, array in learner.arrays().items()}
-    return Origin(learner.episode, start, player)
-
-
-@dataclass(frozen=True, eq=False)
-class Run:
+@dataclass(frozen=True, eq=False, repr=False)
+class Run(Displayed):
     """What `learn` returns, in the user's terms; every array has one row per recorded episode.
 
     Regret and violation are cumulative up to and including the episode. `track` says whether every episode was
@@ -63,6 +53,7 @@ class Run:
     strong_regret: Any  # likewise
     violations: Float  # [., m]
     strong_violations: Float  # [., m]
+    limits: Any  # [., m]: the true thresholds; None where they are unknown (`learn_env`)
     evidence: Evidence  # one row per recorded episode, counted from the run's first
     policy: Policy  # [H, S, A]: for the coming episode
     learner: Learner
@@ -73,6 +64,7 @@ class Run:
     origin: Origin
     played: int  # how many episodes
     audit: dict[str, Float] = field(default_factory=dict)  # column -> [.], inside units
+    discretizer: Any = None  # of the environment's observations, where there is one
 
     @property
     def first(self) -> int:
@@ -101,3 +93,78 @@ class Run:
         """``[.]``: the largest over the constraints of the sums of positive shortfalls."""
         violation: Float = self.strong_violations.max(axis=1)
         return violation
+
+    @property
+    def rooms(self) -> Float:
+        """``[.,m]``: the room within each limit of the policies played, below 0: broken; whatever the sense.
+
+        Where the limits are unknown, by the middle of their bounds.
+        """
+        lower, upper = self.threshold_bounds
+        limits = (lower + upper) / 2.0 if self.limits is None else self.limits
+        signs = np.sign(self.learner.interface.units.constraints.scale)
+        rooms: Float = signs * (self.constraint_values - limits)
+        return rooms
+
+    @property
+    def best_policy(self) -> deployment.Policy:
+        """The policy to deploy: the certified one, else the one that the learner proposes; `status` says which."""
+        return self.learner.best_policy.with_discretizer(self.discretizer)
+
+    @property
+    def diagnosis(self) -> tuple[Finding, ...]:
+        """What keeps the run from being good, each with the option that would change it; nothing: an empty tuple."""
+        return diagnose(self)
+
+    def frame(self) -> Any:
+        """A pandas DataFrame with a row per recorded episode; columns are named as those of a `Store`."""
+        try:
+            import pandas
+        except ImportError:
+            raise MissingPackage(
+                "run.frame() needs the package pandas: pip install 'safespot[notebook]'."
+            ) from None
+        return pandas.DataFrame(columns(self))
+
+    def plot(self, kind: str = "value") -> Any:
+        """An Altair chart over the episodes.
+
+        `kind` is "value" (beside the optimum), "limits" (what was played beside its limits), "regret", "violation",
+        "thresholds" (their bounds), "multipliers" or "evidence" (what the episodes alone prove of the violation).
+        """
+        if kind not in KINDS:
+            raise InvalidOption(unknown("kind of plot", kind, KINDS))
+        rows, title = curve_rows(self, kind)
+        if not rows:
+            raise InvalidOption(f"this run has nothing to draw of {kind!r}.")
+        return plotting.curve_chart(rows, title)
+
+    def save(self, path: str | Path) -> None:
+        """Write the run and its learner to one file."""
+        write_run(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Run:
+        """Read what `save` wrote; its episodes cannot be gone through again (`replay`, `certify_played`)."""
+        return read_run(cls, path)
+
+    def _facts(self) -> dict[str, Any]:
+        names = self.learner.interface.names
+        facts: dict[str, Any] = {
+            "learner": self.learner.name, "episodes": self.played, "seed": self.seed,
+        }  # fmt: skip
+        if len(self.episodes):
+            best = "" if np.isnan(self.optimum) else f" of at most {self.optimum:.4g}"
+            facts[names.reward] = f"{self.values[-1]:.4g}{best}"
+            for i, room in enumerate(self.rooms[-1]):
+                word = "within" if room >= 0.0 else "beyond"
+                facts[names.quantity(i)] = (
+                    f"{self.constraint_values[-1, i]:.4g}, {abs(room):.3g} {word} its limit"
+                )
+        return facts
+
+    def _chart(self) -> str:
+        lines = {"value": self.values}
+        if not np.isnan(self.optimum):
+            lines["optimum"] = np.full(len(self.episodes), self.optimum)
+        return curves(self.episodes, lines)

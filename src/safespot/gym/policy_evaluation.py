@@ -1,0 +1,125 @@
+"""How a policy does in an environment: the sums of fresh episodes, their means, and how sure these are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..arrays import Float, as_count, as_policy, frozen
+from ..display import Displayed
+from ..errors import InvalidOption
+from ..evidence.deployment import Policy
+from ..evidence.interface import make_interface
+from ..model.simulation import streams
+from ..names import Names
+from .black_box import BlackBox, as_box
+from .discretizers import Discretizer
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PolicyEvaluation(Displayed):
+    """What so many episodes of one policy showed; errors are standard errors of the means.
+
+    Examples:
+        >>> import safespot as ss
+        >>> found = ss.evaluate_policy(ss.gym.ProblemEnv("machine"), [[1, 0], [1, 0]], episodes=200)
+        >>> print(found.rewards.shape, bool(abs(found.value - 8.0) < 4 * found.value_error))
+        (200,) True
+
+    """
+
+    rewards: Float  # [n]: the sum of each episode
+    constraint_sums: Float  # [n, m]
+    names: Names
+
+    @property
+    def value(self) -> float:
+        """The mean reward of an episode."""
+        return float(self.rewards.mean())
+
+    @property
+    def value_error(self) -> float:
+        """Its standard error."""
+        return float(_error(self.rewards))
+
+    @property
+    def constraints(self) -> Float:
+        """``[m]``: the means of the constraints."""
+        means: Float = self.constraint_sums.mean(axis=0)
+        return means
+
+    @property
+    def constraint_errors(self) -> Float:
+        """``[m]``: their standard errors."""
+        errors: Float = _error(self.constraint_sums)
+        return errors
+
+    def _facts(self) -> dict[str, Any]:
+        facts: dict[str, Any] = {
+            "episodes": len(self.rewards),
+            self.names.reward: f"{self.value:.4g} ± {self.value_error:.2g}",
+        }
+        for i, (mean, error) in enumerate(
+            zip(self.constraints, self.constraint_errors, strict=True)
+        ):
+            facts[self.names.quantity(i)] = f"{mean:.4g} ± {error:.2g}"
+        return facts
+
+
+def evaluate_policy(
+    env: Any, policy: ArrayLike | Policy, episodes: int, seed: int = 0, **declarations: Any
+) -> PolicyEvaluation:
+    """Play a policy in an environment, and say what it earned and used.
+
+    Args:
+        env: a `BlackBox`, or an environment with the declarations of one. The horizon is the policy's where none is
+            declared, and so are the states where the policy has a discretizer.
+        policy: ``[H,S,A]`` or ``[S,A]``, or a `Policy`.
+        episodes: how many.
+        seed: of the first reset and of the actions.
+        **declarations: of a `BlackBox`, where `env` is none.
+
+    Nothing is learned, and nothing proven: `certify_by_trial` does that with the same episodes.
+
+    Examples:
+        >>> import safespot as ss
+        >>> env = ss.gym.ProblemEnv("machine")
+        >>> ss.evaluate_policy(env, [[1, 0], [1, 0]], episodes=200).constraints
+        array([0.])
+
+    """
+    n = as_count("episodes", episodes, least=1, error=InvalidOption)
+    box = _box(env, policy, declarations)
+    f = make_interface(**box.interface)
+    pi = as_policy(np.asarray(policy), (f.H, f.S, f.A), f.mask)
+    seed = as_count("seed", seed, least=0, error=InvalidOption)
+    rng = streams(seed).actions
+    played = [box.play(pi, rng.random(f.H), seed if t == 0 else None) for t in range(n)]
+    return PolicyEvaluation(
+        rewards=frozen(np.array([episode.rewards.sum() for episode in played])),
+        constraint_sums=frozen(np.array([episode.constraints.sum(axis=0) for episode in played])),
+        names=f.names,
+    )
+
+
+def _box(env: Any, policy: ArrayLike | Policy, declarations: Mapping[str, Any]) -> BlackBox:
+    """The environment as a box, with what the policy itself can declare."""
+    said = dict(declarations)
+    if not isinstance(env, BlackBox):
+        if np.ndim(policy) == 3:
+            said.setdefault("horizon", np.shape(policy)[0])
+        if isinstance(policy, Policy) and policy.discretizer is not None:
+            seen = policy.discretizer
+            said.setdefault("states", Discretizer(seen.states, seen.number))
+    return as_box(env, said)
+
+
+def _error(values: Float) -> Any:
+    """The standard error of the mean over the first axis; NaN of a single episode."""
+    if len(values) < 2:
+        return np.full(values.shape[1:], np.nan)
+    return values.std(axis=0, ddof=1) / np.sqrt(len(values))

@@ -1,0 +1,45 @@
+"""`evaluate_policy`: the means of fresh episodes, and how sure they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import safespot as ss
+from safespot.errors import InvalidOption
+
+GENTLE = np.tile([1.0, 0.0], (2, 2, 1))
+FAST = np.tile([0.0, 1.0], (2, 2, 1))
+
+
+def test_means_are_near_the_exact_values() -> None:
+    env = ss.gym.ProblemEnv("machine")
+    truth = ss.evaluate(ss.problems.make("machine").cmdp, FAST)
+    found = ss.evaluate_policy(env, FAST, episodes=600)
+    assert abs(found.value - truth.value) < 4 * found.value_error
+    assert abs(found.constraints[0] - truth.constraints[0]) < 4 * found.constraint_errors[0]
+    assert found.rewards.shape == (600,)
+    again = ss.evaluate_policy(env, ss.Policy(FAST), episodes=600)
+    assert np.array_equal(again.rewards, found.rewards)
+    other = ss.evaluate_policy(env, FAST, episodes=600, seed=1)
+    assert not np.array_equal(other.rewards, found.rewards)
+
+
+def test_one_episode_has_no_error() -> None:
+    found = ss.evaluate_policy(ss.gym.ProblemEnv("machine"), GENTLE, episodes=1)
+    assert np.isnan(found.value_error)
+    assert np.isnan(found.constraint_errors).all()
+    with pytest.raises(InvalidOption, match="episodes"):
+        ss.evaluate_policy(ss.gym.ProblemEnv("machine"), GENTLE, episodes=0)
+
+
+def test_the_policys_own_discretizer_and_horizon_serve() -> None:
+    edges = [[0.5, 1.0, 1.5], [0.3]]
+    died = ss.Ending(reward=0, constraints=1)
+    box = ss.BlackBox(ss.gym.Clinic(), horizon=14, states=edges, endings=died)
+    array = np.full((14, 9, 5), 0.2)
+    array[:, 8] = [1, 0, 0, 0, 0]  # the absorbing state has one action
+    ref = ss.evaluate_policy(box, array, episodes=5)
+    policy = ss.Policy(array, discretizer=box.discretizer)
+    comp = ss.evaluate_policy(ss.gym.Clinic(), policy, episodes=5, endings=died)
+    assert np.array_equal(ref.rewards, comp.rewards)
