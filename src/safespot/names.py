@@ -82,7 +82,6 @@ class Names(Displayed):
             "units": units or None,
         }
 
-
     @property
     def as_json(self) -> dict[str, Any]:
         """The same as JSON gives it back."""
