@@ -56,7 +56,8 @@ def test_a_plot_shows_the_numbers_of_the_run_by_name(run: ss.Run, kind: str) -> 
         assert panels == {"days off the ward (days)", "days off intensive care (days)"}
     if kind == "limits":
         told = [row for row in rows if row["panel"].startswith("days off the ward")]
-        assert [r["y"] for r in told if r["line"] == "limit"] == [1.8] * len(run.episodes)
+        assert [r["y"] for r in told if r["line"] == "limit"] == run.limits[:, 0].tolist()
+        assert run.limits[0] == pytest.approx([1.8, 2.1])
         assert [r["low"] for r in told if "low" in r] == run.threshold_bounds[0][:, 0].tolist()
     if kind == "evidence":
         exact = [r["y"] for r in rows if r["line"] == "exact"]
@@ -139,10 +140,12 @@ def told(run: ss.Run) -> dict[str, str]:
 
 
 def test_the_papers_constants_are_diagnosed() -> None:
-    found = told(spot(ss.problems.make("machine")))
+    run = spot(ss.problems.make("machine"))
+    lower, upper = run.threshold_bounds
+    found = told(run)
     assert found.keys() == {"bonus_scale", "threshold_scale", "policy_step"}
     assert "100 % of the pairs that were tried" in found["bonus_scale"]
-    assert "The threshold of strain is known within 8" in found["threshold_scale"]
+    assert f"strain is known within {(upper - lower)[-1, 0]:.3g};" in found["threshold_scale"]
     assert "0.0 % of its decisions" in found["policy_step"]
 
 

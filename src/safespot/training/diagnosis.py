@@ -108,21 +108,22 @@ def _wide(run: Run) -> list[Finding]:
         return []
     width: Float = (run.threshold_bounds[1] - run.threshold_bounds[0])[-1]
     room = run.rooms.max(axis=0)
-    scaled = isinstance(learner.options, Options)
-    option = "threshold_scale" if scaled else "thresholds"
-    advice = (
-        'estimator="total" has the narrowest bounds that hold, a smaller threshold_scale narrower ones that may not; '
-        if scaled
-        else ""
+    option, advice = (
+        "thresholds",
+        "thresholds= states it where it is known; more episodes narrow it.",
     )
+    if isinstance(learner.options, Options):
+        option = "threshold_scale"
+        advice = (
+            'estimator="total" has the narrowest bounds that hold, a smaller threshold_scale narrower ones that may '
+            "not; thresholds= states the limit where it is known."
+        )
     return [
         Finding(
             f"The threshold of {names.limit(i)} is known within {width[i]:.3g}; the safest policy that was played had "
             f"a room of {max(room[i], 0.0):.3g}.",
             option,
-            f"{advice}thresholds= states the limit where it is known; more episodes narrow it, too.".capitalize()
-            if not advice
-            else f"{advice}thresholds= states the limit where it is known.",
+            advice,
         )
         for i in np.flatnonzero(width > np.maximum(room, 0.0)).tolist()
     ]
