@@ -104,7 +104,8 @@ class Guard(Learner):
         self.hands_back = isinstance(baseline, str)
         self.baseline = frozen(self._as_baseline(baseline))
         self.budget = frozen(self._as_budget(budget))
-        self._digest = policy_digest(self.baseline)
+        # A practice has a digest of its own, which is that of no policy.
+        self._digest = policy_digest(np.empty(0) if self.hands_back else self.baseline)
         inside = np.maximum(self.budget / self._scale, -self.declared.least)
         self._terms = make_terms(self.declared, inside, self.delta, credit)
         self._account = empty_account(self.interface.m)
