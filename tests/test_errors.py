@@ -23,6 +23,7 @@ KINDS: dict[type[Exception], type[Exception]] = {
     ss.MissingPackage: ImportError,
     ss.Infeasible: ValueError,
     ss.SolverError: RuntimeError,
+    ss.UnsafeBaseline: UserWarning,
 }
 
 

@@ -15,6 +15,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from client import Service
 
 import safespot as ss
@@ -29,9 +30,9 @@ def make(folder: Path) -> None:
     edges = [list(map(float, TUMOR_EDGES)), list(map(float, DRUG_EDGES))]
     box = ss.BlackBox(ss.gym.Clinic(), horizon=STEPS, states=edges, endings=died)
     interface = box.interface
-    baseline = [
-        [float(a == QUARTER) for a in range(len(DOSES))] for _ in range(interface["states"])
-    ]
+    # Who has died gets nothing more: there the first action is the only one.
+    allowed = np.reshape(interface["action_mask"], (-1, interface["states"], len(DOSES)))[0]
+    baseline = np.eye(len(DOSES))[np.where(allowed[:, QUARTER], QUARTER, 0)]
     ss.open(folder, ss.SpotEpochs(**interface, baseline=baseline)).close()
     names = [f"{dose:g} of a dose" for dose in DOSES]
     (folder / "service.toml").write_text(

@@ -122,8 +122,8 @@ class UnsafeBaseline(SafespotError, UserWarning):
         ...     try:
         ...         run = ss.learn(problem, guard)
         ...     except ss.UnsafeBaseline as found:
-        ...         print(str(found)[:52], guard.baseline_verdict)
-        the baseline breaks the limit of constraint 0, as it ('unsafe',)
+        ...         print(str(found)[:45], guard.baseline_verdict)
+        the baseline breaks the limit of constraint 0 ('unsafe',)
 
     """
 

@@ -6,6 +6,7 @@ with its interface, and a learner hands them on to its certificates, runs and po
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -80,6 +81,12 @@ class Names(Displayed):
             "limit_names": self.limits,
             "units": units or None,
         }
+
+    @property
+    def as_json(self) -> dict[str, Any]:
+        """The same as JSON gives it back."""
+        found: dict[str, Any] = json.loads(json.dumps(self.arguments))
+        return found
 
 
 UNNAMED = Names()

@@ -74,21 +74,12 @@ def test_the_examples_run(
 
 
 def test_the_readme_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
-    """The first example is short, has no option but the problem, and its output stands below it.
-
-    The numbers move whenever the learner's recipe does; what they are about may not.
-    """
+    """The first example is short, has no option but the problem, and its output stands below it."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     code, output = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL)[0]
     assert len([line for line in code.splitlines() if line]) <= 12
     exec(compile(code, "README.md", "exec"), {"__name__": "__main__"})
-    number = r"-?[\d,]+(?:\.\d+)?"
-    printed = capsys.readouterr().out
-    assert re.sub(number, "#", printed) == re.sub(number, "#", output)
-    for said in (output, printed):
-        dose, limit, share = (float(x) for x in re.findall(r"[\d.]+", said.partition("\n")[2])[:3])
-        assert dose <= limit
-        assert share >= 90
+    assert capsys.readouterr().out == output
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -24,7 +24,10 @@ NOTHING = ss.Ending(reward=0, constraints=0)
 
 
 class Handed(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """A toy-text environment whose random numbers are handed to it: those of `ss.streams`."""
+    """A toy-text environment whose random numbers are handed to it: those of `ss.streams`.
+
+    It shows no masks of actions: tables have every outcome.
+    """
 
     def __init__(self, env: Any, horizon: int) -> None:
         super().__init__(env)
@@ -37,7 +40,9 @@ class Handed(gymnasium.Wrapper[Any, Any, Any, Any]):
         self.env_seed = iter(self.streams.transitions.random(self.horizon).tolist())
         base: Any = self.unwrapped
         base.np_random = self
-        return self.env.reset()
+        state, info = self.env.reset()
+        info.pop("action_mask", None)
+        return state, info
 
     def step(self, action: Any) -> Any:
         base: Any = self.unwrapped
@@ -54,7 +59,9 @@ class Handed(gymnasium.Wrapper[Any, Any, Any, Any]):
                 break
         which = keys.index(chosen)
         self.number = sum(p for p, *_ in outcomes[:which]) + outcomes[which][0] / 2.0
-        return self.env.step(action)
+        *seen, info = self.env.step(action)
+        info.pop("action_mask", None)
+        return *seen, info
 
     def random(self) -> float:
         """What `Generator.random` is called for."""

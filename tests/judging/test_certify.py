@@ -611,6 +611,7 @@ def test_wrong_calls_say_what_to_do() -> None:
 def test_beyond_t_nothing_is_proven() -> None:
     _, learner, _ = fed("default", 12, episodes=12)
     assert ss.certify(learner).episodes == 12
-    learner.observe(Subject("spot", "default").episode(np.random.default_rng(1)))
+    with pytest.warns(UserWarning, match="beyond the learner's T = 12"):
+        learner.observe(Subject("spot", "default").episode(np.random.default_rng(1)))
     with pytest.raises(InvalidOption, match="seen 13 episodes, more than its T = 12"):
         ss.certify(learner)

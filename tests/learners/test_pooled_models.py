@@ -26,7 +26,7 @@ def counted(stationary: bool, seed: int = 0) -> tuple[ss.Problem, Any, Array]:
     """A learner that has played at random, and its counts ``[H,S,A,S]`` by hand."""
     problem = ss.problems.make("random", states=4, actions=2, horizon=3, seed=seed)
     learner = ss.learners.make(
-        "uniform", {**problem.interface, "stationary": stationary}, episodes=1
+        "uniform", {**problem.interface, "stationary": stationary}, episodes=None
     )
     table = np.zeros((3, 4, 2, 4))
     streams = ss.streams(seed)
@@ -100,7 +100,7 @@ def test_imaginary_visits_pay_the_best_or_the_worst_of_what_is_left() -> None:
     problem = ss.Problem(
         cmdp, ss.Signals(ss.Deterministic(), ss.Deterministic(), ss.Deterministic())
     )
-    learner = ss.learners.make("uniform", problem.interface, episodes=1)
+    learner = ss.learners.make("uniform", problem.interface, episodes=None)
     learner.observe(ss.play(problem, learner.policy, ss.streams(0), 1))
     f, mask = learner.interface, np.ones((1, 1), bool)
     pooled = pm.pool(learner.statistics, f)
@@ -131,7 +131,7 @@ def test_standard_errors_are_those_of_many_repetitions() -> None:
     policy = np.full((3, 4, 2), 0.5)
     for seed in range(200):
         problem = ss.problems.make("random", states=4, actions=2, horizon=3, seed=0)
-        learner = ss.learners.make("uniform", problem.interface, episodes=1)
+        learner = ss.learners.make("uniform", problem.interface, episodes=None)
         streams = ss.streams(seed)
         for t in range(1, 61):
             learner.observe(ss.play(problem, learner.policy, streams, t))

@@ -17,7 +17,7 @@ from safespot.service.server import is_loopback, serve
 from safespot.service.tokens import RIGHTS, add_token, read_tokens, revoke_token
 from tests.support.serving import serving, uniform
 
-READS = ["/", "/policy", "/certificate", "/evidence", "/episodes", "/metrics"]
+READS = ["/state.json", "/policy", "/certificate", "/evidence", "/episodes", "/metrics"]
 
 
 def test_rights_are_separate(tmp_path: Path) -> None:
@@ -120,6 +120,12 @@ def test_what_is_told_of_the_state(tmp_path: Path) -> None:
             _, metrics = await client.get("/metrics")
             assert "safespot_counted_total 3" in metrics
             assert 'safespot_requests_total{route="decisions",status="200"} 6' in metrics
+            status, page = await client.get("/")
+            assert status == 200
+            assert 'data-source="state.json"' in page
+            _, state = await client.get("/state.json")
+            assert (state["kind"], state["episodes"]) == ("learner", 3)
+            assert "0 episodes are open, 0 wait for them." in state["said"]
             _, document = await client.get("/openapi.json")
             assert "/episodes/{episode}/decisions" in document["paths"]
             for item in document["paths"].values():

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -50,18 +51,19 @@ def main(names: list[str]) -> int:
         if name not in jobs:
             sys.exit(f"unknown job {name!r}. Expected some of: {', '.join(jobs)}.")
     found = {version: interpreter(version) for version in PYTHONS}
-    outcomes: dict[str, str] = {}
     wheel = build()
-    for name in names or jobs:
+
+    def run(name: str) -> str:
         kind, version = jobs[name]
-        python = found[version]
-        began = time.monotonic()
-        outcomes[name] = (
-            f"not run: no Python {version} is installed here" if python is None
-            else "passed" if passes(name, kind, python, wheel)
-            else "FAILED"
-        )  # fmt: skip
-        outcomes[name] += f" ({time.monotonic() - began:.0f} s)" if python else ""
+        python, began = found[version], time.monotonic()
+        if python is None:
+            return f"not run: no Python {version} is installed here"
+        passed = passes(name, kind, python, wheel)
+        return f"{'passed' if passed else 'FAILED'} ({time.monotonic() - began:.0f} s)"
+
+    chosen = names or list(jobs)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        outcomes = dict(zip(chosen, pool.map(run, chosen), strict=True))
     print("\n".join(f"{name}: {outcome}" for name, outcome in outcomes.items()), flush=True)
     return sum(outcome.startswith("FAILED") for outcome in outcomes.values())
 
@@ -110,8 +112,7 @@ def build() -> Path:
 
 
 def passes(name: str, kind: str, python: Path, wheel: Path) -> bool:
-    """Install the versions and run the tests with them."""
-    print(f"{name}: {python}", flush=True)
+    """Install the versions and run the tests with them; what they say is printed in one piece."""
     env = FOLDER / name
     uv("venv", "--quiet", "--clear", "--python", python, env)
     uv(
@@ -129,7 +130,9 @@ def passes(name: str, kind: str, python: Path, wheel: Path) -> bool:
             *TESTS,
         ),
     ]
-    return subprocess.run(asked, cwd=ROOT, check=False).returncode == 0
+    told = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
+    print(f"{name}, {python}:\n{told.stdout}{told.stderr}", flush=True)
+    return told.returncode == 0
 
 
 def uv(*arguments: str | Path) -> None:

@@ -60,8 +60,8 @@ def test_states_that_rest_at_their_cap_rest_rightly(seed: int) -> None:
 
 
 def ACTIVE(problem: ss.Problem, kind: Any = ss.Spot) -> Any:  # noqa: N802
-    interface = problem.interface
-    interface = {k: v for k, v in interface.items() if k not in ("senses", "ranges", "stationary")}
+    known = ("states", "actions", "horizon", "constraints", "start", "action_mask")
+    interface = {name: problem.interface[name] for name in known}
     return kind(**interface, episodes=400, **{**OPTIONS, "policy_step": 0.05})
 
 

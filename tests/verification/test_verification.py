@@ -505,7 +505,7 @@ def inline(runs: Sequence[RunSpec], out: Any, *rest: Any) -> Any:
 def test_from_the_runs_to_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verifying, "sweep", inline)
     made = verify(tmp_path / "store", "quick")
-    assert len(made.judged) == len(CLAIMS) == 10
+    assert len(made.judged) == len(CLAIMS) == 13
     assert sum(made.counts.values()) == len(made.verdicts) > 25
     page, text = made.report.read_text(), (tmp_path / "store" / "verification.md").read_text()
     for claim, judgment in made.judged:

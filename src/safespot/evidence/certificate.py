@@ -102,17 +102,13 @@ class Certificate(Displayed):
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         for name in ("difference_bounds", "value_bounds", "threshold_bounds"):
             plain[name] = [end.tolist() for end in plain[name]]
-        if self.difference_bounds is None:
-            del plain["difference_bounds"]
-        else:
-            plain["difference_bounds"] = [end.tolist() for end in self.difference_bounds]
         return {
             **plain,
             "reward_bounds": list(self.reward_bounds),
             "senses": list(self.senses),
             "assumptions": list(self.assumptions),
             "doubts": list(self.doubts),
-            "names": self.names.arguments,
+            "names": self.names.as_json,
             "more": [None if math.isinf(n) else int(n) for n in self.more],
             "verdict": list(self.verdict),
         }
@@ -137,7 +133,7 @@ class Certificate(Displayed):
                 policy_digest=_text(plain["policy_digest"]),
                 data_digest=_text(plain["data_digest"]),
                 doubts=_texts(plain["doubts"]),
-                names=make_names((0, 0, len(plain["senses"])), **plain.get("names", {})),
+                names=make_names((0, 0, len(plain["senses"])), **plain["names"]),
             )
             made._check()
             if list(made.verdict) != plain["verdict"]:

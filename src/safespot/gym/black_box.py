@@ -87,7 +87,7 @@ class BlackBox(Displayed):
         >>> box = ss.BlackBox(ss.gym.Clinic(), horizon=14, states=edges, endings=died)
         >>> print(box.interface["states"], box.interface["actions"], box.interface["senses"])
         9 5 ('<=',)
-        >>> box.state(8)  # what a number stands for: entries that were cut are bins
+        >>> box.state(7)  # what a number stands for: entries that were cut are bins
         (Bin(low=1.5, high=inf), Bin(low=0.3, high=1.0))
 
     """

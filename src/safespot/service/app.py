@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 from pydantic import BaseModel, Field
 
 from .. import __version__
 from ..learners.spot_epochs import SpotEpochs
+from ..report.live import learner_document, live_page
 from ..storage.durable import DurableLearner
+from ..storage.following import Curve
 from . import ledger
 from .desk import Desk
 from .document import EXAMPLES, add_episodes
@@ -83,14 +85,6 @@ class OpenAnswer(BaseModel):
     """Episodes that are not counted yet, in the order of their start."""
 
     episodes: list[dict[str, Any]] = Field(examples=[[EXAMPLES["open"]]])
-
-
-class StateAnswer(BaseModel):
-    """All that one looks at while a service runs."""
-
-    health: Health
-    evidence: EvidenceAnswer
-    open: OpenAnswer
 
 
 class AuditAnswer(BaseModel):
@@ -166,13 +160,20 @@ def _rest(service: Service) -> App:
         reads(request)
         return OpenAnswer(episodes=desk.open_episodes)
 
-    @app.get("/", tags=["state"])
-    async def state(request: Request) -> StateAnswer:
-        """Health, evidence and open episodes in one document."""
+    folder, curve = desk.durable.folder, Curve()
+
+    @app.get("/", tags=["state"], response_class=HTMLResponse)
+    async def page() -> str:
+        """The live page, which asks for the state; it says nothing itself, and needs no token."""
+        return live_page("state.json", folder.name)
+
+    @app.get("/state.json", tags=["state"])
+    async def state(request: Request) -> dict[str, Any]:
+        """What the live page shows: limits, meter, epochs and trials, certificates, budget."""
         reads(request)
-        return StateAnswer(
-            health=await health(), evidence=await evidence(request), open=await episodes(request)
-        )
+        document = await desk.ask(lambda durable: _state(durable, curve))
+        waiting = f"{desk.open:,} episodes are open, {desk.held_back:,} wait for them."
+        return {**document, "title": folder.name, "said": [*document["said"], waiting]}
 
     @app.get("/audit", tags=["state"])
     async def audit(request: Request) -> AuditAnswer:
@@ -196,6 +197,13 @@ def _rest(service: Service) -> App:
 
     app.openapi = openapi  # type: ignore[method-assign]
     return app
+
+
+def _state(durable: DurableLearner, curve: Curve) -> dict[str, Any]:
+    meter = durable.meter
+    if meter.episodes >= (curve.episodes[-1] if curve.episodes else 0) + curve.step:
+        curve.add(meter)
+    return learner_document(durable.learner, meter, curve)
 
 
 def _certificate(durable: DurableLearner) -> CertificateAnswer:
