@@ -103,8 +103,9 @@ def test_tensorboard_reads_back_what_was_logged(tmp_path: Path) -> None:
         assert numbers == pytest.approx(column.tolist(), rel=1e-6)
 
 
-def test_mlflow_reads_back_what_was_logged(tmp_path: Path) -> None:
+def test_mlflow_reads_back_what_was_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mlflow = pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")  # a database needs more packages
     machine = ss.problems.make("machine")
     where = f"file:{tmp_path / 'runs'}"
     with ss.MLflow("machine", tracking_uri=where, run_name="first") as flow:

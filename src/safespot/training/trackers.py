@@ -29,8 +29,8 @@ class TensorBoard:
         >>> try:
         ...     with ss.TensorBoard("logs") as board:
         ...         run = ss.learn(problem, ss.Uniform(**problem.interface, episodes=100), callback=board)
-        ... except ss.MissingPackage as missing:
-        ...     print(missing)
+        ... except ss.MissingPackage:  # it needs the extra safespot[trackers]
+        ...     pass
 
     """
 
@@ -79,8 +79,8 @@ class MLflow:
         >>> try:
         ...     with ss.MLflow("machine", tracking_uri="sqlite:///runs.db") as flow:
         ...         run = ss.learn(problem, ss.Uniform(**problem.interface, episodes=100), callback=flow)
-        ... except ss.MissingPackage as missing:
-        ...     print(missing)
+        ... except ss.MissingPackage:  # it needs the extra safespot[trackers]
+        ...     pass
 
     """
 
