@@ -88,6 +88,46 @@ def test_every_copy_of_the_package_finds_what_one_compiled(tmp_path: Path) -> No
     assert run_kernel(tmp_path / "other", **caches) == [[6.0], 0]
 
 
+TWO_KINDS = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import numpy as np
+from safespot.kernels.jit import kernel
+from shared_kernel import first
+if sys.argv[2] == "record":
+    from elsewhere import Point
+    print(first(Point(np.array([1.0, 2.0]))), sum(first.stats.cache_hits.values()))
+else:
+    print(first((np.array([1.0, 2.0]),)), sum(first.stats.cache_hits.values()))
+"""
+
+
+@needs_compiler
+def test_who_lacks_a_record_from_elsewhere_is_not_disturbed_by_what_was_compiled_for_it(
+    tmp_path: Path,
+) -> None:
+    """One kernel, called with a record that only one of two processes has; both keep what they compiled."""
+    (tmp_path / "shared_kernel.py").write_text(
+        "from safespot.kernels.jit import kernel\n@kernel\ndef first(x):\n    return x[0][0]\n"
+    )
+    elsewhere = tmp_path / "elsewhere.py"
+    source = "from typing import Any, NamedTuple\nclass Point(NamedTuple):\n    x: Any\n"
+
+    def call(kind: str) -> str:
+        elsewhere.unlink(missing_ok=True)
+        if kind == "record":
+            elsewhere.write_text(source)
+        code = TWO_KINDS.replace("sys.argv[1]", repr(str(tmp_path))).replace(
+            "sys.argv[2]", repr(kind)
+        )
+        return run_python(
+            code, NUMBA_CACHE_DIR=str(tmp_path / "caches"), PYTHONDONTWRITEBYTECODE="1"
+        )
+
+    assert [call("record"), call("plain")] == ["1.0 0", "1.0 0"]
+    assert [call("plain"), call("record")] == ["1.0 1", "1.0 1"]
+
+
 @needs_compiler
 def test_where_the_user_has_no_cache_the_package_keeps_it(tmp_path: Path) -> None:
     package = copy_package(tmp_path)

@@ -12,8 +12,10 @@ be written to it lies where Numba would put it.)
 from __future__ import annotations
 
 import functools
+import hashlib
 import logging
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -42,7 +44,7 @@ class PackageCache(FunctionCache):  # type: ignore[misc]
         """What Numba finds; nothing where it cannot be read."""
         if digest(chosen(sig)) is None:
             return None
-        self._find_folder()
+        self._find_files(sig)
         try:
             return super().load_overload(sig, target_context)
         except Exception as problem:  # unpickling damaged data can raise anything
@@ -53,12 +55,17 @@ class PackageCache(FunctionCache):  # type: ignore[misc]
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep what was compiled, but for kernels that were typed in: nobody can tell when they change."""
         if digest(chosen(sig)) is not None:
+            self._find_files(sig)
             if (folder := Path(self._cache_path)).parent == home():
                 folder.mkdir(mode=0o700, exist_ok=True)
             super().save_overload(sig, data)
 
-    def _find_folder(self) -> None:
-        """Where code of these very sources is kept; they are read when it is first asked for, not on import."""
+    def _find_files(self, sig: Any) -> None:
+        """Where code of these very sources is kept; they are read when it is first asked for, not on import.
+
+        Every signature has files of its own. In Numba's one index for all of them, processes that save at the same
+        time take each other's names, and whoever lacks a record from elsewhere cannot read of the others.
+        """
         own = digest([self._py_func]) or self._impl.locator.get_source_stamp()
         kind = f"{own}-{numba.__version__}"
         kind += "-checked" * bool(numba.config.BOUNDSCHECK)
@@ -66,8 +73,12 @@ class PackageCache(FunctionCache):  # type: ignore[misc]
         if (folder := home()) is not None:
             self._cache_path = str(folder / kind)
             _mark_used(folder / kind)
+        said = re.sub("0x[0-9a-f]+", "", str(sig))  # but for where functions lie in memory
+        name = hashlib.blake2b(said.encode(), digest_size=8).hexdigest()
         self._cache_file = IndexDataCacheFile(
-            cache_path=self._cache_path, filename_base=self._impl.filename_base, source_stamp=kind
+            cache_path=self._cache_path,
+            filename_base=f"{self._impl.filename_base}.{name}",
+            source_stamp=kind,
         )
 
 
