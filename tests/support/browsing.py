@@ -34,7 +34,9 @@ class Tab:
         self.own = ("data:", "blob:", address if address.startswith("http") else "file:")
         self.context = browser.new_context(viewport={"width": width, "height": 900}, **options)
         self.page = self.context.new_page()
-        self.page.set_default_timeout(120_000)  # without a graphics card a page takes half a minute on a busy machine
+        self.page.set_default_timeout(
+            120_000
+        )  # without a graphics card a page takes half a minute on a busy machine
         self.page.on("console", lambda message: self.wrong.append(message.text))
         self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
         self.page.on("request", self._asked)
