@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import Float
+from ..evidence.sequences import LARGEST
 from .epoch_options import Recipe
 from .epoch_trials import TrialRates
 from .model_errors import standard_errors
@@ -105,15 +106,22 @@ def trial_needs(
 ) -> Float:
     """``[m]``: what a trial of `length` episodes that begins now needs to prove a proposal, beyond alpha_xi.
 
-    Its radius is ``sqrt(2 l) sqrt(Var(g) / n + Var(x) / (N + n))`` (`epoch_trials`), of which the bound of the
-    threshold covers a part; `hints` ``[m]`` is the standard deviation of x, 0 where the trial goes without x. With
-    `trial` it is to succeed also if it falls short of its mean by a standard error.
+    With L what its proof and mixtures cost, its radius is ``sqrt(2 L) e`` with ``e^2 = Var(g) / n + Var(x) / (N + n)``
+    (`epoch_trials`), of which the bound of the threshold covers a part; `hints` ``[m]`` is the standard deviation of x,
+    0 where the trial goes without x. With `trial` it is to succeed also if it falls short of its mean by a standard
+    error, and where events are rare: as the weight of the evidence is at most 0.9 parts of the range of Y, a trial of
+    few episodes, or of a small spread, takes ``L / (n weight) + weight n e^2 / 2``.
     """
-    power = recipe.power if trial else 0.0
-    seen = int(state.finished[0]) + length
-    error = np.sqrt(state.memory[Memory.SPREAD] ** 2 / length + rates.learned * hints**2 / seen)
-    mixtures = recipe.mixture * (1 + rates.learned)
-    radius = (math.sqrt(2.0 * (rates.level + mixtures)) + power) * error
+    n, seen = length, int(state.finished[0]) + length
+    L = rates.level + recipe.mixture * (1 + rates.learned)
+    error = np.sqrt(state.memory[Memory.SPREAD] ** 2 / n + rates.learned * hints**2 / seen)
+    radius = math.sqrt(2.0 * L) * error
+    if trial:
+        values, limits = rates.declared.values, rates.declared.limits
+        w = (hints > 0.0) * rates.learned * n / seen
+        largest = LARGEST / (values[1] - values[0] + w * (limits[1] - limits[0]))
+        weight = np.minimum(math.sqrt(2.0 * L) / np.maximum(n * error, 1e-12), largest)
+        radius = L / (n * weight) + weight * n * error**2 / 2.0 + recipe.power * error
     covered = np.where(hints > 0.0, (state.upper - state.lower) / 2.0, 0.0)
     needed: Float = (radius - covered).clip(0.0)
     return needed
