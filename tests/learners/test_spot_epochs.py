@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import safespot as ss
+from safespot.benchmarks.epoch_proofs import Shrunk, tempting
 from safespot.evidence.certificate import policy_digest
 from safespot.learners import epoch_trials, phases
 from safespot.learners.model_errors import standard_errors
@@ -164,6 +165,17 @@ def test_hardly_any_run_certifies_a_policy_that_is_just_broken(known: bool) -> N
         ss.learn(problem, learner, 700, seed=seed, track="grid")
         false += bool(learner.certificates)
     assert false <= delta * runs
+
+
+def test_bounds_with_a_third_of_their_radius_would_be_caught() -> None:
+    """The count of false certificates has power: at delta = 0.2 it tells such bounds from right ones."""
+    runs, false = 30, 0
+    for seed in range(runs):
+        problem, options = tempting(seed)
+        learner = Shrunk(**problem.interface, delta=0.2, **options)
+        ss.learn(problem, learner, 1000, seed=seed, track="grid")
+        false += bool(learner.certificates)
+    assert false > 0.2 * runs
 
 
 def test_what_keeps_its_limit_with_room_is_certified_soon_and_what_breaks_it_is_left() -> None:
