@@ -107,19 +107,21 @@ def clinic(results: Results, names: list[str], seeds: range) -> Iterator[str]:
     runs = [each for each in found if each is not None]
     if not runs:
         return
-    proven = [r for r in runs if r["certified"] is not None]
     first = median(r["first"] for r in runs)
-    proposed, certified = (
-        [mean(r[key][k] for r in some) for k in range(2)] if some else [math.nan] * 2
-        for key, some in (("proposal", runs), ("certified", proven))
-    )
+    proven = [r["certified"] for r in runs if r["certified"] is not None]
     yield "| | patients | seeds | proposal: health, doses | best certified: health, doses | first certificate | false |"
     yield "|---|---:|---:|---:|---:|---:|---:|"
     yield (
-        f"| `Clinic` | {COURSES:,} | {len(runs)} | {proposed[0]:.2f}, {proposed[1]:.2f} | "
-        f"{certified[0]:.2f}, {certified[1]:.2f} ({len(proven)} runs) | "
+        f"| `Clinic` | {COURSES:,} | {len(runs)} | {_fared([r['proposal'] for r in runs])} | {_fared(proven)} | "
         f"{'none' if math.isinf(first) else f'{first:,.0f}'} | {sum(r['false'] for r in runs)} of {len(proven)} |"
     )
+
+
+def _fared(policies: list[tuple[float, float, float]]) -> str:
+    """Mean health and doses."""
+    if not policies:
+        return "none"
+    return ", ".join(f"{mean(each[k] for each in policies):.2f}" for k in range(2))
 
 
 COURSES, PATIENTS = 6_000, 4_000  # that a learner treats, and that show what a policy is worth

@@ -17,10 +17,11 @@ Protocol, written before the runs.
 - `Clinic`: patients by differential equations, seen through the bins of `dosing`. Nobody knows its optimum or the exact
   value of a policy, so health and doses of proposals and certified policies are means over `PATIENTS` simulated
   patients; a certificate counts as false where doses exceed the limit by more than three standard errors.
-- Beside it, one seed: `opt-cmdp-bonus`, `opt-pess-lp` and `dope` (both with the safest policy as baseline), `spot` with
-  the paper's constants and as docs/choosing.md advises; all with learned limits and, but for `spot`, shared counts.
-- Candidates for exploring (`candidates`), three seeds of `TUNED`: imaginary visits alone, a 1/sqrt(n) bonus, a bonus by
-  the variance of values, posterior sampling, standard errors of several sizes; as yardsticks `explore-then-plan` and
+- Beside it, the same seeds: `opt-cmdp-bonus`, `opt-pess-lp` and `dope` (both with the safest policy as baseline), and
+  `spot` with the paper's constants and as docs/choosing.md advises; all with learned limits, all but `spot` with shared
+  counts.
+- Candidates for exploring (`CANDIDATES`), seeds 0 to 9 of `TUNED`: imaginary visits alone, a 1/sqrt(n) bonus, a bonus
+  by the variance of values, posterior sampling, standard errors of several sizes; as yardsticks `explore-then-plan` and
   `regularized-primal-dual` (UOpt-RPGPD).
 - `--table coverage` counts runs with a false certificate at delta = 0.2: 300 seeds with the defaults, and 500 runs that
   are built to tempt (`tempting`): every policy is broken, by less than two radii of a trial. A count without power
@@ -166,7 +167,7 @@ def beside(results: Results, names: list[str], seeds: range) -> Iterator[str]:
     for name in names:
         if name in BESIDE:
             for learner, build in others(make(PROBLEMS[name]), PROBLEMS[name].episodes).items():
-                if runs := results.runs(learner, name, lambda _: build(), seeds[:1]):  # noqa: B023
+                if runs := results.runs(learner, name, lambda _: build(), seeds):  # noqa: B023
                     yield row(f"`{name}`: {learner}", PROBLEMS[name].episodes, runs)
 
 
@@ -176,7 +177,7 @@ def candidates(results: Results, names: list[str], seeds: range) -> Iterator[str
     yield "|---|---:|---:|---:|---:|---:|---:|"
     for title, made in CANDIDATES.items():
         found = {
-            name: results.runs(title, name, builder(made, name), range(min(len(seeds), 3)))
+            name: results.runs(title, name, builder(made, name), range(len(seeds)))
             for name in TUNED
         }
         runs = [each for some in found.values() for each in some]
