@@ -345,45 +345,53 @@ def _check(runs: Iterable[RunSpec]) -> None:
 
 
 def _warm(runs: Iterable[RunSpec]) -> None:
-    """Compile what the runs need, once, before every worker would: the first here, the others beside it."""
-    first, *others = {(run.problem, run.learner, run.track): run for run in runs}.values()
+    """Compile what the runs need, once, before every worker would: here and in a process beside, whoever is free."""
+    kinds = list({(run.problem, run.learner, run.track): run for run in runs}.values())
+    spawn = multiprocessing.get_context("spawn")
+    begun = spawn.Value("i", 0)
     beside: list[Any] = []
     # Whatever is compiled already is loaded sooner than a process starts.
-    helper = threading.Timer(HELP_SECONDS, lambda: beside.append(_start_compiling(others)))
-    if others and _processors() > 1:
+    helper = threading.Timer(
+        HELP_SECONDS, lambda: beside.append(_start_compiling(spawn, kinds, begun))
+    )
+    if len(kinds) > 1 and _processors() > 1:
         helper.start()
     try:
-        _compile([first])
+        _compile(kinds, begun)
         helper.cancel()
         if helper.is_alive():
             helper.join()  # it is starting the process
         if beside:
             beside[0].join()
-        _compile(others)
+            _compile(kinds, spawn.Value("i", 0))  # what was compiled beside is read
     finally:
         helper.cancel()
         for process in beside:
             process.terminate()
 
 
-def _start_compiling(runs: Sequence[RunSpec]) -> Any:
-    process = multiprocessing.get_context("spawn").Process(
-        target=_compile_beside, args=(runs,), daemon=True
-    )
+def _start_compiling(spawn: Any, runs: Sequence[RunSpec], begun: Any) -> Any:
+    process = spawn.Process(target=_compile_beside, args=(runs, begun), daemon=True)
     process.start()
     return process
 
 
-def _compile_beside(runs: Sequence[RunSpec]) -> None:
+def _compile_beside(runs: Sequence[RunSpec], begun: Any) -> None:
     """In a process of its own, which Ctrl-C leaves to the one that started it; what fails fails there, too."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(Exception):
-        _compile(runs)
+        _compile(runs, begun)
 
 
-def _compile(runs: Iterable[RunSpec]) -> None:
-    for run in runs:
-        fresh(replace(run, episodes=1)).advance()
+def _compile(runs: Sequence[RunSpec], begun: Any) -> None:
+    """Those of the runs that nobody has `begun`, one after the other."""
+    while True:
+        with begun.get_lock():
+            k = begun.value
+            begun.value += 1
+        if k >= len(runs):
+            return
+        fresh(replace(runs[k], episodes=1)).advance()
 
 
 def _processors() -> int:
