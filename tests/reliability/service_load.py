@@ -171,11 +171,14 @@ def served(
     return python("-m", program, "serve", str(folder), "--port", str(port), *more, **environment)
 
 
-async def answers(port: int, process: subprocess.Popen[str], longest: float = 300.0) -> None:
+async def answers(
+    port: int, process: subprocess.Popen[str] | None = None, longest: float = 300.0
+) -> None:
     """Wait until the service takes requests."""
     begun = time.monotonic()
     while time.monotonic() - begun < longest:
-        assert process.poll() is None, process.stderr and process.stderr.read()
+        if process is not None:
+            assert process.poll() is None, process.stderr and process.stderr.read()
         with contextlib.suppress(OSError):
             _, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.close()

@@ -42,7 +42,7 @@ class Found(NamedTuple):
 
 def attack(folder: Path, examples: int, program: str) -> Found:
     """Serve a learner in a new folder, and let schemathesis loose on it."""
-    learner = ss.Uniform(states=4, actions=3, horizon=2, constraints=1, episodes=10**6)
+    learner = ss.Uniform(states=4, actions=3, horizon=1, constraints=1, episodes=10**6)
     ss.open(folder, learner).close()
     port = free_port()
     process = served(folder, port, "--most-open", "100000")
