@@ -208,7 +208,8 @@ def test_exactly_what_a_learner_can_observe_is_accepted(seed: int) -> None:
         ({**TABLE, "reward": [0.5]}, "cannot read the log"),
         ({**TABLE, "reward": [[0.5], [0.5, 1]]}, "cannot read the log"),
         (changed("state", 0, 10**12), "largest numbers are to be believed"),
-        (3, "cannot read the log"),
+        (3, r"cannot read int as a log\. Expected a \.csv or \.parquet file"),
+        (None, "cannot read NoneType as a log"),
     ],
 )  # fmt: skip
 def test_what_is_no_log_at_all(source: Any, words: str) -> None:

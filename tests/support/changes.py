@@ -67,7 +67,8 @@ class Change:
         tree = ast.parse(self.file.read_text(encoding="utf-8"))
         node = list(ast.walk(tree))[self.node]
         new = list(_alternatives(node))[self.alternative]
-        return ast.fix_missing_locations(_Exchange(node, ast.copy_location(new, node)).visit(tree))
+        _Exchange(node, ast.copy_location(new, node)).visit(tree)
+        return ast.fix_missing_locations(tree)
 
 
 class _Exchange(ast.NodeTransformer):
@@ -167,8 +168,8 @@ def _left_out(node: ast.AST, field: str, parent: ast.AST) -> bool:
         case ast.Assign(targets=[ast.Name(name)]) | ast.AnnAssign(target=ast.Name(name)):
             alias = name[0].isupper() and isinstance(getattr(node.value, "op", None), ast.BitOr)
             return name.startswith("__") or bool(SIZES.match(name)) or alias
-        case ast.keyword(arg=name):
-            return name in KEYWORDS
+        case ast.keyword(arg=str(word)):
+            return word in KEYWORDS
         case ast.FunctionDef(name=name):
             return name in SHOWING
     return False
