@@ -37,7 +37,7 @@ from tests.support.changes import Change
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = ("-q", "-m", "not slow", "-p", "no:cacheprovider", "--hypothesis-profile", "mutants")
-LONGEST = 12.0  # seconds of a test that takes part, traced
+LONGEST = 6.0  # processor seconds of a test that takes part
 CALLS = 30  # of a function in one test that are followed line by line
 GRACE = 5.0  # seconds that a fork may take beyond three times those of its tests
 CONTROL = 25  # one fork in so many changes nothing
@@ -270,14 +270,14 @@ class TooLong(BaseException):
 
 
 def _limit(seconds: float) -> None:
-    """Interrupt what runs after so many seconds of the processor, or ten times as many by the clock; 0: no more."""
+    """Interrupt what runs after so many seconds of the processor, or five times as many by the clock; 0: no more."""
 
     def interrupt(*_: object) -> NoReturn:
         raise TooLong
 
     for timer, number, factor in (
         (signal.ITIMER_PROF, signal.SIGPROF, 1),
-        (signal.ITIMER_REAL, signal.SIGALRM, 10),
+        (signal.ITIMER_REAL, signal.SIGALRM, 5),
     ):
         signal.signal(number, interrupt)
         signal.setitimer(timer, factor * seconds)
