@@ -37,7 +37,8 @@ from tests.support.changes import Change
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = ("-q", "-m", "not slow", "-p", "no:cacheprovider", "--hypothesis-profile", "mutants")
-LONGEST = 6.0  # processor seconds of a test that takes part
+# Processor seconds of a test that takes part; uncompiled, most take long and few say more than the quick ones.
+LONGEST = 1.0 if os.environ.get("NUMBA_DISABLE_JIT") else 4.0
 CALLS = 30  # of a function in one test that are followed line by line
 GRACE = 5.0  # seconds that a fork may take beyond three times those of its tests
 CONTROL = 25  # one fork in so many changes nothing
