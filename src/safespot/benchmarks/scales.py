@@ -120,9 +120,7 @@ def choose(folder: Path) -> Iterator[str]:
     for study in studies(folder, CHOOSE, [0, 1], "choose"):
         price = float(solve(study.problem.cmdp).multipliers.max())
         c = study.problem.cmdp
-        names.append(
-            f"{study.lines[0].group.about['problem']} {c.S}, {study.episodes // 1000}k"
-        )
+        names.append(f"{study.lines[0].group.about['problem']} {c.S}, {study.episodes // 1000}k")
         losses.append({line.name: loss(study, line, price) for line in study.lines})
     yield f"| b | f | mean | {' | '.join(names)} |"
     yield f"|---:|---:|{'---:|' * (1 + len(names))}"
@@ -145,7 +143,9 @@ def judge(folder: Path) -> Iterator[str]:
         price = float(solve(study.problem.cmdp).multipliers.max())
         best, S = study.optimum(study.episodes), study.problem.cmdp.S
         for line in study.lines:
-            early, late = (line.rate("strong_violation", late=which).mean for which in (False, True))
+            early, late = (
+                line.rate("strong_violation", late=which).mean for which in (False, True)
+            )
             yield (
                 f"| {line.group.about['problem']}, {S} states | {study.episodes:,} | {line.name} "
                 f"| {line.late('value').mean / best:.1%} | {early:.3f} | {late:.3f} "

@@ -83,8 +83,7 @@ def _capped(run: Run) -> list[Finding]:
             f"{100 * share:.0f} % of the pairs that were tried, {np.median(counts[tried]):,.0f} times in the median, "
             "are still at their cap: for all that the learner knows they are perfect.",
             "bonus_scale",
-            "A smaller bonus_scale lets it learn sooner: 0.01 for a handful of states, 0.001 for sixty. SpotEpochs "
-            "needs none.",
+            'bonus_scale="auto" lets it learn sooner (a smaller number does, too). SpotEpochs needs none.',
         )
     ]
 
