@@ -42,8 +42,8 @@ def complaints(content: Mapping[str, Any], thorough: bool) -> Complaints:
 def check_options(learner: str, given: Mapping[str, Any], *, anytime: bool = False) -> None:
     """Raise unless a learner of that name takes these options, and in these values."""
     found = _option_names(learner, given) or _option_values(learner, given, anytime)
-    for name, what in found.items():
-        raise InvalidOption(f"learner {learner!r}: {name + ': ' if name else ''}{what}")
+    if found:
+        raise InvalidOption(f"learner {learner!r}: {next(iter(found.values()))}")
 
 
 def check_guard(given: Any) -> None:

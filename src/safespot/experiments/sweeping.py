@@ -28,12 +28,12 @@ from typing import Any
 from ..arrays import as_count
 from ..display import Displayed
 from ..errors import DiskError, InvalidFile, InvalidOption, SafespotError
+from .checking import check_options
 from .checkpoints import Checkpoint
 from .engines import Batch, DaskEngine, Done, Engine, LocalEngine, Lost, Told
 from .locks import Claims
 from .parquet import Encoder
 from .progress import Progress, as_progress
-from .checking import check_options
 from .settings import make_learner, read_setting
 from .spec import RunSpec, Spec, as_spec, read_spec
 from .store import FinishedRun, Store

@@ -22,6 +22,7 @@ from ..experiments.spec import setting_of
 from ..experiments.store import answering, by_run
 from ..experiments.summary import Estimate, Group, Summary, estimate, summarize
 from ..model.problem import Problem
+from ..names import Names
 
 POINTS = 160  # episodes that a curve is drawn through
 PART = 0.25  # of the episodes: the first are "early", the last "late"
@@ -97,6 +98,22 @@ class Study:
     def log(self) -> Log | None:
         """The log whose empirical model is the "truth"; None: it is none."""
         return self.setting.log
+
+    @property
+    def names(self) -> Names:
+        """What states, actions and limits are called."""
+        return self.problem.names
+
+    def called(self, i: int) -> str:
+        """What constraint i is called; where nobody has said, by its number, if there are several."""
+        if self.names.limits is not None:
+            return self.names.limits[i]
+        return "constraint" if self.m == 1 else f"constraint {i + 1}"
+
+    def quantity(self, i: int) -> str:
+        """The same with its unit, as an axis has it."""
+        unit = self.names.unit(i)
+        return f"{self.called(i)} ({unit})" if unit else self.called(i)
 
     @property
     def m(self) -> int:

@@ -56,7 +56,8 @@ class Finding:
 
 def diagnose(run: Run) -> tuple[Finding, ...]:
     """What keeps a run from being good; nothing where its last policy keeps the limits and earns 95 % of the best."""
-    if len(run.episodes) == 0 or _is_good(run):
+    fixed = isinstance(run.learner.guarded, Fixed | Uniform)  # which no option makes better
+    if len(run.episodes) == 0 or fixed or _is_good(run):
         return ()
     return (*_capped(run), *_at_bound(run), *_wide(run), *_unmoved(run))
 
@@ -131,8 +132,6 @@ def _wide(run: Run) -> list[Finding]:
 
 def _unmoved(run: Run) -> list[Finding]:
     learner, f = run.learner, run.learner.interface
-    if isinstance(learner, Fixed | Uniform):
-        return []
     visits = learner.statistics.n.reshape(f.H, f.S, f.A).sum(axis=2)
     if not visits.any():
         return []
