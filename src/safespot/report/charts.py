@@ -347,7 +347,7 @@ def _policy(study: Study, table: Table) -> Spec:
     steps, states = max(table["step"]) + 1, len(set(table["state"]))
     wide, high = max(9, min(24, 220 // steps)), max(7, min(22, 360 // states))
     axis = {
-        "labelOverlap": "greedy", "labelSeparation": 5, "labelFlush": False, "labelAngle": 0,
+        "labelOverlap": "parity", "labelSeparation": 5, "labelFlush": False, "labelAngle": 0,
         "grid": False, "domain": False, "ticks": False,
     }  # fmt: skip
     names = study.names

@@ -1,7 +1,7 @@
 """The page: one HTML file that holds its data, its charts and all that draws them.
 
 Vega is embedded once; `page.js` draws every chart of the study in view over the tables in the page and turns tables
-into CSV; `page.css` knows light, dark, phone and paper.
+into CSV; `labels.js` keeps the texts of a chart apart; `page.css` knows light, dark, phone and paper.
 """
 
 from __future__ import annotations
@@ -90,6 +90,7 @@ def document(title: str, body: str, script: str, more_style: str = "") -> str:
 </head>
 {body}
 <script>{bundle()}</script>
+<script>{_part("labels.js")}</script>
 <script>{_part(script)}</script>
 </body>
 </html>

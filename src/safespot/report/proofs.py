@@ -10,6 +10,8 @@ from ..evidence.certificate import Certificate
 from .findings import Line, Study
 from .text import SIGNS, earned, limit_name, listed, number
 
+PATIENCE = 1e6  # episodes beyond which nobody asks how many more
+
 
 def proving(study: Study) -> bool:
     """Whether some learner of it tries what it plans, and certifies."""
@@ -90,9 +92,11 @@ def _certified(found: Sequence[Certificate]) -> str:
     if unknown:
         short_by = median(max(float(one.shortfall.max()), 0.0) for one in unknown)
         more = median(float(one.more.max()) for one in unknown)
-        after = "more episodes like these would not decide it" if math.isinf(more) else (
-            f"about {float(f'{more:.1e}'):,.0f} more episodes would decide it"
-        )  # fmt: skip
+        after = f"about {float(f'{more:.1e}'):,.0f} more episodes would decide it"
+        if math.isinf(more):
+            after = "more episodes like these would not decide it"
+        elif more > PATIENCE:
+            after = "more than a million episodes like these would be needed; try it instead"
         parts.append(f"not decided{of.format(len(unknown))} (short by {number(short_by)}; {after})")
     return ", ".join(parts)
 
