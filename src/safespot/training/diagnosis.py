@@ -5,6 +5,7 @@
 - A multiplier at its bound rho would be larger if it could: the limit is worth more than the learner may pay.
 - Threshold bounds wider than the room of the safest policy that was played: a pessimist cannot tell it from an unsafe
   one.
+- A limit that no recorded policy kept.
 - A policy that is where it began.
 """
 
@@ -59,7 +60,7 @@ def diagnose(run: Run) -> tuple[Finding, ...]:
     fixed = isinstance(run.learner.guarded, Fixed | Uniform)  # which no option makes better
     if len(run.episodes) == 0 or fixed or _is_good(run):
         return ()
-    return (*_capped(run), *_at_bound(run), *_wide(run), *_unmoved(run))
+    return (*_capped(run), *_at_bound(run), *_wide(run), *_never_kept(run), *_unmoved(run))
 
 
 def _is_good(run: Run) -> bool:
@@ -122,11 +123,26 @@ def _wide(run: Run) -> list[Finding]:
     return [
         Finding(
             f"The threshold of {names.limit(i)} is known within {width[i]:.3g}; the safest policy that was played had "
-            f"a room of {max(room[i], 0.0):.3g}.",
+            f"a room of {room[i]:.3g}.",
             option,
             advice,
         )
-        for i in np.flatnonzero(width > np.maximum(room, 0.0)).tolist()
+        for i in np.flatnonzero((width > room) & (room > 0.0)).tolist()
+    ]
+
+
+def _never_kept(run: Run) -> list[Finding]:
+    """Limits that no recorded policy kept: bounds of any width would not help there."""
+    learner, names = run.learner, run.learner.interface.names
+    option, advice = "episodes", "It needs more episodes."
+    if learner.options.xi > 0.0:
+        option, advice = (
+            "stance",
+            'stance="pessimistic" plans with the stricter bound of the limit.',
+        )
+    return [
+        Finding(f"No policy that was looked at kept the limit of {names.limit(i)}.", option, advice)
+        for i in np.flatnonzero(run.rooms.max(axis=0) <= 0.0).tolist()
     ]
 
 
