@@ -10,6 +10,7 @@ and b counts as 1/2 up to the margin that the other claims have for exponents.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from .lemmas import MARGIN
@@ -17,12 +18,14 @@ from .measurements import STANCES, Measurements, Trace, grouped
 from .orders import METRICS, THEOREMS, Curve, Growth, grown, logarithms
 from .verdicts import LEVEL, Claim, Judgment, Verdict, table, together
 
-Pair = tuple[Trace, Trace | None]  # a run, and where it is held against it, that of the told learner
+Pair = tuple[
+    Trace, Trace | None
+]  # a run, and where it is held against it, that of the told learner
 
 
 def judge(evidence: Measurements) -> Judgment:
     """The sums themselves, and what SPOT has more of than the learner that is told the limits."""
-    traces = evidence["range"]
+    traces = (*evidence["range"], *evidence["range-random"])
     told = {
         (trace.problem, trace.run.episodes, trace.run.seed): trace
         for trace in traces
@@ -84,8 +87,11 @@ def _curves(pairs: Sequence[Pair], metric: str) -> list[Curve]:
 
 def _verdict(says: str, found: Sequence[Growth], traces: Sequence[Trace]) -> Verdict:
     lengths = sorted({trace.run.episodes for trace in traces})
+    seeds = {each: len({t.run.seed for t in traces if t.problem == each.problem}) for each in found}
     parts = [
-        f"{each.problem}: {each.said if each.exponent.mean != each.exponent.mean else f'exponent {each.exponent}'}"
+        f"{each.problem}: {each.said}"
+        if math.isnan(each.exponent.mean)
+        else f"{each.problem}, {seeds[each]} seeds: exponent {each.exponent}"
         for each in found
     ]
     return Verdict(
@@ -93,7 +99,7 @@ def _verdict(says: str, found: Sequence[Growth], traces: Sequence[Trace]) -> Ver
         outcome=together(each.outcome for each in found),
         reason="; ".join(parts) + ".",
         test=f"exponent b per seed of c·T^b·√ln(SAHmT/δ) over T from {lengths[0]:,} to {lengths[-1]:,} (each T its own "
-        f"runs, {len({trace.run.seed for trace in traces})} seeds), at most ½ + {MARGIN}; Student, one-sided, at level "
+        f"runs), at most ½ + {MARGIN}; Student, one-sided, at level "
         f"{LEVEL / max(1, len(found)):.4f} for each problem. Growth at finite T refutes no order: it is then not shown",
     )
 
@@ -104,6 +110,6 @@ CLAIM = Claim(
     says="The same theorems a decade of T further, on the problems whose growth could not be told from √T, with the "
     "logarithm that Õ hides in the model.",
     place="Theorems 2 and 3 (thm:pes, thm:opt)",
-    sweeps=("range",),
+    sweeps=("range", "range-random"),
     judge=judge,
 )

@@ -94,9 +94,7 @@ def _growth(problem: str, traces: list[Trace], metric: str, level: float) -> Gro
 Curve = tuple[Sequence[float], Sequence[float]]  # T, and a metric at the end of the runs of that T
 
 
-def grown(
-    problem: str, curves: Sequence[Curve], allowed: float, why: str, level: float
-) -> Growth:
+def grown(problem: str, curves: Sequence[Curve], allowed: float, why: str, level: float) -> Growth:
     """How curves grow, one of each seed: an exponent of T each, held against the largest one allowed."""
     if all(max(ends) <= 0.0 for _, ends in curves):
         said = "never above 0 there: below any bound, no exponent"
