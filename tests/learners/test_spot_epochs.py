@@ -12,8 +12,11 @@ import numpy as np
 import pytest
 
 import safespot as ss
+from safespot.benchmarks.epoch_proofs import Shrunk, tempting
 from safespot.evidence.certificate import policy_digest
 from safespot.learners import epoch_trials, phases
+from safespot.learners.model_errors import standard_errors
+from safespot.learners.proposals import plan_with_margin
 from tests.evidence import reference
 from tests.support.contract import saved
 
@@ -164,6 +167,17 @@ def test_hardly_any_run_certifies_a_policy_that_is_just_broken(known: bool) -> N
     assert false <= delta * runs
 
 
+def test_bounds_with_a_third_of_their_radius_would_be_caught() -> None:
+    """The count of false certificates has power: at delta = 0.2 it tells such bounds from right ones."""
+    runs, false = 30, 0
+    for seed in range(runs):
+        problem, options = tempting(seed)
+        learner = Shrunk(**problem.interface, delta=0.2, **options)
+        ss.learn(problem, learner, 1000, seed=seed, track="grid")
+        false += bool(learner.certificates)
+    assert false > 0.2 * runs
+
+
 def test_what_keeps_its_limit_with_room_is_certified_soon_and_what_breaks_it_is_left() -> None:
     roomy = coin(0.8, 1.0)
     learner = ss.SpotEpochs(**roomy.interface)
@@ -242,6 +256,41 @@ def test_the_stance_moves_the_margin() -> None:
         rooms.append(float(value.constraints[0] - problem.cmdp.limits[0]))
     assert rooms[0] > rooms[1] > rooms[2]
     assert rooms[0] > 0.0 > rooms[2]
+
+
+def test_what_breaks_showed_pushes_to_the_safe_side_under_every_stance() -> None:
+    """The margin is taken off by an optimist; what the model was off by, and breaks in a row, never are."""
+    problem, recipe = small(), ss.SpotEpochs.recipe
+    learner = ss.SpotEpochs(**problem.interface)
+    ss.learn(problem, learner, 500)
+    needs, shown, last = np.array([0.05]), np.array([0.03]), np.array([-0.04])
+
+    def room(side: float, **broken: Array) -> float:
+        plan, wanted = plan_with_margin(
+            learner._pessimistic(), learner._known, 500, np.array([1.0]), side, needs, recipe, **broken
+        )  # fmt: skip
+        reached = standard_errors(learner._pessimistic(), learner._known, plan.policy, 500)[0][1]
+        assert reached >= 1.0 + wanted[0] - 1e-9
+        return float(wanted[0])
+
+    margin = room(1.0)
+    assert margin > 0.05
+    assert room(0.0) == 0.0
+    assert room(-1.0) == pytest.approx(-margin)
+    for side in (1.0, 0.0, -1.0):
+        assert room(side, shown=shown) == pytest.approx(
+            side * room(1.0, shown=shown) + 0.03 * (1 - side)
+        )
+        assert room(side, last=last) >= -0.04 + margin - 1e-9
+        assert room(side, last=np.array([0.2])) >= 0.4
+
+
+def test_an_optimist_ends_near_the_limit_not_beyond_every_bound() -> None:
+    learner = ss.SpotEpochs(**DOSING.interface, stance="optimistic")
+    ss.learn(DOSING, learner, 6000, seed=0)
+    assert any(part.verdict == "broken" for part in learner.history)
+    doses = float(ss.evaluate(DOSING.cmdp, learner.proposal).constraints[0])
+    assert 5.5 <= doses <= 6.6
 
 
 # --- What it is given
