@@ -25,25 +25,23 @@ from .verdicts import (
     together,
 )
 
-TOLD = "spot-epochs, told the limits"
 PRICE = 0.02  # of the optimum, that not knowing the limits may cost the proposal
 
 
 def judge(evidence: Measurements) -> Judgment:
     """Growth of the strong violation, beside SPOT's; the price of unknown limits."""
     traces = evidence["phases"]
-    ours = [trace for trace in traces if _who(trace) == "spot-epochs"]
-    told = [trace for trace in traces if _who(trace) == TOLD]
+    ours = [trace for trace in traces if trace.run.learner == "spot-epochs"]
     rows, points = [], list[dict[str, Any]]()
     for (problem, T, who), theirs in grouped(
-        traces, lambda t: (t.problem, t.run.episodes, _who(t))
+        traces, lambda t: (t.problem, t.run.episodes, t.run.learner)
     ).items():
         found = mean([trace.last("strong_violation") for trace in theirs], 0.05)
         rows.append([problem, who, f"{T:,}", found])
         points.append({"x": T, "y": found.mean, "series": who, "panel": problem})
     head = ["problem", "learner", "T", "strong violation"]
     return Judgment(
-        (_growth(ours), _bound(told), _beside(traces), _price(evidence["evidence"])),
+        (_growth(ours), _bound(evidence["trials"]), _beside(traces), _price(evidence["evidence"])),
         (table("Strong violation at every T, inside units: means over seeds", head, rows),),
         (
             Figure(
@@ -67,7 +65,7 @@ def _growth(traces: list[Trace]) -> Verdict:
     )
 
 
-def _bound(traces: list[Trace]) -> Verdict:
+def _bound(traces: tuple[Trace, ...]) -> Verdict:
     """All that was not exploring, against the closed form, where the limits are known, as its proof wants it."""
     said = kept = vacuous = 0
     seeds, safe, most = 0, 0, 0.0
@@ -115,17 +113,13 @@ def trial_cost(trace: Trace) -> float:
     return float(total.max())
 
 
-def _who(trace: Trace) -> str:
-    return trace.run.learner if trace.option("thresholds") is None else TOLD
-
-
 def _beside(traces: tuple[Trace, ...]) -> Verdict:
     """Less than SPOT's, seed by seed, at the largest T."""
     top = max((trace.run.episodes for trace in traces), default=0)
     longest = [trace for trace in traces if trace.run.episodes == top]
     p_less, p_more, parts = [], [], []
     for problem, theirs in grouped(longest, lambda trace: trace.problem).items():
-        by = grouped(theirs, _who)
+        by = grouped(theirs, lambda trace: trace.run.learner)
         ours, spot = (
             [trace.last("strong_violation") for trace in by[who]] for who in ("spot-epochs", "spot")
         )
@@ -170,6 +164,6 @@ CLAIM = Claim(
     says="It plans with a margin and tries what it planned; its strong violation grows at most like √T, that of its "
     "trials is below an explicit bound, all of it below SPOT's, and not knowing the limits costs little.",
     place="docs/epochs.md",
-    sweeps=("phases", "evidence"),
+    sweeps=("phases", "trials", "evidence"),
     judge=judge,
 )
