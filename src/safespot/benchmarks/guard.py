@@ -16,14 +16,15 @@ cost (100 seeds each).
 episodes, seeds 0 to 9: the mean of what is played in the last 1,000 episodes (94 % of the optimum asked), the share of
 episodes that the baseline plays (at most 5 %), and the worst violation at any time, with and without the guard.
 
-`python -m safespot.benchmarks.guard` does both and rewrites the tables of `docs/guard.md`; about half an hour on one
-core. With the name of a problem, and of learners, it prints rows of the first alone.
+`python -m safespot.benchmarks.guard` does both, and writes each row of the first table into `docs/guard.md` once it is
+measured. With the name of a problem, and of learners, it does rows of the first alone; with `cost` the second.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
+import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -43,6 +44,10 @@ PAGE = CHECKOUT / "docs" / "guard.md"
 DELTA, SEEDS, EPISODES, BUDGET = 0.2, 1_000, 500, 5.0
 PATIENTS = 2_000  # in the pool of each protocol
 LEARNERS = ("hostile", "spot", "spot-epochs", "opt-cmdp-bonus")
+HEAD = (
+    "| problem | learner | runs over budget | 95 % interval of the share | worst, of the budget | learner played |",
+    "|---|---|---:|---|---:|---:|",
+)
 
 
 @dataclass(frozen=True)
@@ -211,21 +216,16 @@ def clopper_pearson(k: int, n: int) -> tuple[float, float]:
     return low, 1.0 if k == n else float(beta.ppf(0.975, k + 1, n - k))
 
 
-def coverage(names: list[str], learners: tuple[str, ...] = LEARNERS, seeds: int = SEEDS) -> str:
-    """The first table."""
-    lines = [
-        "| problem | learner | runs over budget | 95 % interval of the share | worst, of the budget | learner played |",
-        "|---|---|---:|---|---:|---:|",
-    ]
-    for name in names:
-        world = worlds()[name]()
-        rows = [(learner, seeds, False) for learner in learners]
-        if name == "cliff":
-            rows = [("hostile", 100, forgets) for forgets in (False, True)]
-        for row in rows:
-            lines.append(covered(name, world, *row))
-            print(lines[-1], flush=True)
-    return "\n".join(lines)
+def coverage(name: str, learners: tuple[str, ...] = LEARNERS, seeds: int = SEEDS) -> None:
+    """Rows of the first table, each written when it is measured."""
+    world = worlds()[name]()
+    rows = [(learner, seeds, False) for learner in learners]
+    if name == "cliff":
+        rows = [("hostile", 100, forgets) for forgets in (False, True)]
+    for row in rows:
+        found = covered(name, world, *row)
+        print(found, flush=True)
+        keep(found)
 
 
 def covered(name: str, world: World, learner: str, seeds: int, forgets: bool) -> str:
@@ -238,6 +238,28 @@ def covered(name: str, world: World, learner: str, seeds: int, forgets: bool) ->
         f"| `{name}` | {called} | {failed} of {seeds:,} | {100 * low:.1f} to {100 * high:.1f} % "
         f"| {100 * worst:.0f} % | {100 * share:.0f} % |"
     )
+
+
+def keep(row: str) -> None:
+    """Put a row into the page's first table, in place of the one of the same problem and learner."""
+    found = re.search("<!-- guard-coverage:begin -->\n(.*?)\n<!--", PAGE.read_text(), re.DOTALL)
+    rows = {_named(each): each for each in (found[1].splitlines()[2:] if found else ())}
+    rows[_named(row)] = row
+    problems = list(worlds())
+
+    def place(named: tuple[str, str]) -> tuple[int, int, str]:
+        problem, learner = (each.strip("`") for each in named)
+        return problems.index(problem), LEARNERS.index(learner.split(",")[0]), learner
+
+    write_between(
+        PAGE, "guard-coverage", "\n".join([*HEAD, *(rows[k] for k in sorted(rows, key=place))])
+    )
+
+
+def _named(row: str) -> tuple[str, str]:
+    """The problem and the learner of a row."""
+    _, problem, learner, *_ = (cell.strip() for cell in row.split("|"))
+    return problem, learner
 
 
 def cost(seeds: range = range(10), episodes: int = 10_000, budget: float = 100.0) -> str:
@@ -269,12 +291,12 @@ def cost(seeds: range = range(10), episodes: int = 10_000, budget: float = 100.0
 
 
 def main() -> None:
-    """Both tables, or rows of the first."""
-    if len(sys.argv) > 1:
-        coverage(sys.argv[1:2], tuple(sys.argv[2:]) or LEARNERS)
-        return
-    write_between(PAGE, "guard-coverage", coverage(list(worlds())))
-    write_between(PAGE, "guard-cost", cost())
+    """Both tables, or rows of the first, or the second."""
+    named = sys.argv[1:]
+    for name in worlds() if not named else [each for each in named[:1] if each != "cost"]:
+        coverage(name, tuple(named[1:]) or LEARNERS)
+    if not named or named == ["cost"]:
+        write_between(PAGE, "guard-cost", cost())
 
 
 if __name__ == "__main__":

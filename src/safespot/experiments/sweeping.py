@@ -28,12 +28,13 @@ from typing import Any
 from ..arrays import as_count
 from ..display import Displayed
 from ..errors import DiskError, InvalidFile, InvalidOption, SafespotError
+from .checking import check_options
 from .checkpoints import Checkpoint
 from .engines import Batch, DaskEngine, Done, Engine, LocalEngine, Lost, Told
 from .locks import Claims
 from .parquet import Encoder
 from .progress import Progress, as_progress
-from .settings import check_options, make_learner
+from .settings import make_learner, read_setting
 from .spec import RunSpec, Spec, as_spec, read_spec
 from .store import FinishedRun, Store
 from .worker import Failure, Unsaved, fresh
@@ -122,6 +123,7 @@ def sweep(
     store.tidy()
     done = store.finished()
     todo = [run for run in runs if run.id not in done]
+    store.relabel(run for run in runs if run.id in done)
     _check(todo)
     shown = as_progress(progress)
     failed: dict[str, str] = {}
@@ -335,11 +337,13 @@ def _check(runs: Iterable[RunSpec]) -> None:
             make_learner(run)
         except SafespotError as problem:
             wrong.setdefault(f"  {run.problem}, {run.learner} {run.learner_options}: {problem}")
-            try:  # the problem may have hidden what is wrong with the learner
-                check_options(run.learner, run.learner_options)
+            with contextlib.suppress(SafespotError):  # it may hide what is wrong with the learner
+                read_setting(run.setting)
+                continue
+            try:
+                check_options(run.learner, run.learner_options, anytime=run.anytime)
             except SafespotError as other:
-                if str(other) != str(problem):
-                    wrong.setdefault(f"  {run.learner} {run.learner_options}: {other}")
+                wrong.setdefault(f"  {run.learner} {run.learner_options}: {other}")
     if wrong:
         raise InvalidOption("invalid configuration:\n" + "\n".join(wrong))
 

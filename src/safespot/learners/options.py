@@ -166,14 +166,24 @@ class SpotOptions(DualOptions):
         >>> ss.SpotOptions(episodes=500, slack=1.0, stance="optimistic").xi
         1.0
 
+    `bonus_scale` may be "auto": as large as lets pairs leave their cap at once (`theory.scale_to_leave_cap`), with
+    both steps four times the paper's unless they are given; docs/choosing.md has what was measured.
+
     Args:
         bonus: "hoeffding" (the paper) or "bernstein".
         policy_step: eta; the paper's by default.
 
     """
 
+    bonus_scale: float | str = 1.0  # type: ignore[assignment]
     bonus: str = "hoeffding"
     policy_step: float | None = None
+
+    def _set_step(self, name: str) -> None:
+        if name == "bonus_scale" and isinstance(self.bonus_scale, str):
+            _choice(name, self.bonus_scale, ("auto",), " or a number, not negative")
+        else:
+            super()._set_step(name)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -61,6 +61,8 @@ class RegularizedOptions(SpotOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._set_step("regularization")
+        if isinstance(self.bonus_scale, str):
+            raise InvalidOption('bonus_scale="auto" is for spot; give a number here.')
 
 
 class RegularizedRates(NamedTuple):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -18,7 +16,7 @@ from ..storage.following import Curve
 from . import ledger
 from .desk import Desk
 from .document import EXAMPLES, add_episodes
-from .http import App, Service, as_error, check_read, check_right
+from .http import FAILED, App, Service, as_error, check_read, check_right
 from .metrics import as_text
 from .refused import Refused
 from .tokens import ADMINISTER
@@ -118,6 +116,10 @@ def _rest(service: Service) -> App:
     async def _method(_: Request, __: Exception) -> JSONResponse:
         return JSONResponse(as_error("method", "this address takes other methods."), 405)
 
+    @app.exception_handler(Exception)
+    async def _failed(_: Request, __: Exception) -> JSONResponse:
+        return JSONResponse(as_error("internal", FAILED), 500)
+
     def reads(request: Request) -> None:
         check_read(request.state.who)
 
@@ -179,7 +181,7 @@ def _rest(service: Service) -> App:
     async def audit(request: Request) -> AuditAnswer:
         """What was changed last, and by whom; for whoever administers."""
         check_right(request.state.who, ADMINISTER)
-        return AuditAnswer(lines=_last(desk.durable.folder))
+        return AuditAnswer(lines=ledger.newest(desk.durable.folder, AUDIT))
 
     @app.get("/metrics", tags=["state"], response_class=PlainTextResponse)
     async def metrics(request: Request) -> str:
@@ -234,8 +236,3 @@ def _evidence(durable: DurableLearner) -> EvidenceAnswer:
         violation_bounds=violation, mean_bounds=mean, threshold_bounds=threshold,
         reward_bounds=list(meter.reward_bounds),
     )  # fmt: skip
-
-
-def _last(folder: Path) -> list[dict[str, Any]]:
-    lines: Iterator[dict[str, Any]] = iter(ledger.trail(folder))
-    return list(lines)[-AUDIT:]
