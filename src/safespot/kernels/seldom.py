@@ -35,7 +35,7 @@ class SeldomDispatcher(WholeDispatcher):
         """From Python."""
         if getattr(UNCOMPILED, "now", False):
             return self.py_func(*arguments)
-        if self.overloads or not self._is_quick(arguments):
+        if not self._is_quick(arguments):
             return super().__call__(*arguments)
         began = time.perf_counter()
         UNCOMPILED.now = True
@@ -48,7 +48,9 @@ class SeldomDispatcher(WholeDispatcher):
 
     def _is_quick(self, arguments: tuple[Any, ...]) -> bool:
         """Whether it should not be compiled for these yet."""
-        if self.spent > PATIENCE or getattr(_at_once, "now", False) or entries(arguments) > SMALL:
+        if self.overloads or self.spent > PATIENCE or getattr(_at_once, "now", False):
+            return False
+        if entries(arguments) > SMALL:
             return False
         if self.kept is None:
             self.kept = self._is_kept(arguments)
