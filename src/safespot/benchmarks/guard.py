@@ -14,7 +14,9 @@ cost (100 seeds each).
 
 **Cost.** `dosing`, B = 100 doses, the safest policy as baseline, `spot-epochs` with its defaults, delta = 0.05, 10,000
 episodes, seeds 0 to 9: the mean of what is played in the last 1,000 episodes (94 % of the optimum asked), the share of
-episodes that the baseline plays (at most 5 %), and the worst violation at any time, with and without the guard.
+episodes that the baseline plays (at most 5 %), and the worst violation at any time, with and without the guard. Added
+after the first runs, to see why they differ: which share of the last 1,000 explores, and what the last trial that is
+over earned, which compares like with like.
 
 `python -m safespot.benchmarks.guard` does both, and writes each row of the first table into `docs/guard.md` once it is
 measured. With the name of a problem, and of learners, it does rows of the first alone; with `cost` the second.
@@ -34,8 +36,9 @@ from typing import Any
 import numpy as np
 
 import safespot as ss
-from safespot.arrays import Float, Policy
+from safespot.arrays import Bool, Float, Policy
 from safespot.gym.clinic import Clinic
+from safespot.learners.history import table
 from safespot.problems.dosing import BLOCKS, DOSES
 
 from .record import CHECKOUT, write_between
@@ -263,31 +266,47 @@ def _named(row: str) -> tuple[str, str]:
 
 
 def cost(seeds: range = range(10), episodes: int = 10_000, budget: float = 100.0) -> str:
-    """The second table."""
+    """The second table; each pair of figures is with the guard / without."""
     problem = ss.problems.make("dosing")
     baseline, optimum = ss.slater(problem.cmdp).policy, ss.solve(problem.cmdp).value
     lines = [
         f"`dosing`, B = {budget:g} doses, the safest policy as baseline, `spot-epochs` with its defaults, "
-        f"{episodes:,} patients:",
+        f"{episodes:,} patients; with the guard / without:",
         "",
-        "| seed | last 1,000 played, of the optimum | without a guard | baseline played | worst violation at any time "
-        "| without a guard |",
+        "| seed | last 1,000 played, of the optimum | of them exploring | the last trial, of the optimum "
+        "| worst violation at any time, doses | baseline played |",
         "|---:|---:|---:|---:|---:|---:|",
     ]
     for seed in seeds:
-        guard = ss.Guard(ss.SpotEpochs(**problem.interface), baseline, budget)
-        alone = ss.SpotEpochs(**problem.interface)
-        runs = [
-            ss.learn(problem, each, episodes, seed=seed, record="all") for each in (guard, alone)
-        ]
-        late = [100 * float(run.values[-1_000:].mean()) / optimum for run in runs]
-        worst = [max(0.0, float(run.violation.max())) for run in runs]
+        alone, inside = (ss.SpotEpochs(**problem.interface) for _ in range(2))
+        guard = ss.Guard(inside, baseline, budget)
+        found = []
+        for player, learner in ((guard, inside), (alone, alone)):
+            run = ss.learn(problem, player, episodes, seed=seed, record="all")
+            values = 100.0 * run.values / optimum
+            explored, tried = last_parts(learner, episodes)
+            found.append(
+                (
+                    f"{values[-1_000:].mean():.1f}", f"{100 * explored[-1_000:].mean():.0f}",
+                    f"{values[tried].mean():.1f}", f"{max(0.0, float(run.violation.max())):.0f}",
+                )
+            )  # fmt: skip
+        late, exploring, trial, worst = (" / ".join(pair) for pair in zip(*found, strict=True))
         lines.append(
-            f"| {seed} | {late[0]:.1f} % | {late[1]:.1f} % | {100 * (1 - guard.share):.1f} % | {worst[0]:.0f} doses "
-            f"| {worst[1]:.0f} doses |"
+            f"| {seed} | {late} % | {exploring} % | {trial} % | {worst} | {100 * (1 - guard.share):.1f} % |"
         )
         print(lines[-1], flush=True)
     return "\n".join(lines)
+
+
+def last_parts(learner: ss.SpotEpochs, episodes: int) -> tuple[Bool, slice]:
+    """Which episodes explored ``[episodes]``, and those of the last trial that is over."""
+    parts = table(learner.history, episodes)
+    explored = np.zeros(episodes, np.bool_)
+    for part in parts:
+        explored[part["first"] - 1 : part["last"]] = part["kind"] == "explore"
+    *_, tried = (part for part in parts[:-1] if part["kind"] == "try")
+    return explored, slice(tried["first"] - 1, tried["last"])
 
 
 def main() -> None:
