@@ -167,9 +167,9 @@ class SpotOptions(DualOptions):
         1.0
 
     Args:
-        bonus_scale: c, of every radius but the thresholds'; 1 is what the theorems need. "auto" is as large as lets pairs
-            leave their cap at once (`theory.scale_to_leave_cap`), and takes both steps four times the paper's unless
-            they are given.
+        bonus_scale: c, of every radius but the thresholds'; 1 is what the theorems need. "auto" is as large as lets
+            pairs leave their cap at once (`theory.scale_to_leave_cap`), and takes both steps four times the paper's
+            unless they are given.
         bonus: "hoeffding" (the paper) or "bernstein".
         policy_step: eta; the paper's by default.
 
