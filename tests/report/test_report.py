@@ -428,7 +428,7 @@ def test_things_have_their_names(path: Path, several_path: Path) -> None:
     for name in ("strain (in two days), ≤ limit", "reward (in two days)", "gentle", "as new"):
         assert name in text, name
     assert "constraint 0" not in path.read_text()
-    triage, random = (json.dumps(each["charts"]) for each in embedded(several_path))
+    random, triage = (json.dumps(each["charts"]) for each in embedded(several_path))
     assert "multiplier of days off intensive care" in triage
     assert "multiplier of constraint" in random  # nobody has named anything there
 

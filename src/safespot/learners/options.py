@@ -166,10 +166,10 @@ class SpotOptions(DualOptions):
         >>> ss.SpotOptions(episodes=500, slack=1.0, stance="optimistic").xi
         1.0
 
-    `bonus_scale` may be "auto": as large as lets pairs leave their cap at once (`theory.scale_to_leave_cap`), with
-    both steps four times the paper's unless they are given; docs/choosing.md has what was measured.
-
     Args:
+        bonus_scale: c, of every radius but the thresholds'; 1 is what the theorems need. "auto" is as large as lets
+            pairs leave their cap at once (`theory.scale_to_leave_cap`), and takes both steps four times the paper's
+            unless they are given.
         bonus: "hoeffding" (the paper) or "bernstein".
         policy_step: eta; the paper's by default.
 

@@ -52,6 +52,7 @@ class RegularizedOptions(SpotOptions):
     """The options of `RegularizedPrimalDual`: those of `SpotOptions`, and one more.
 
     Args:
+        bonus_scale: c, of every radius but the thresholds'; 1 is what the theorems need, practice takes less.
         regularization: tau, of the entropy and of the multipliers; ``T^(-1/7)`` by default.
 
     """

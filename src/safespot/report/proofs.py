@@ -10,6 +10,7 @@ from ..evidence.certificate import Certificate
 from .findings import Line, Study
 from .text import SIGNS, earned, limit_name, listed, number
 
+PROVEN = "proven"  # what a sentence about a certificate says where it decides
 PATIENCE = 1e6  # episodes beyond which nobody asks how many more
 
 
@@ -86,9 +87,9 @@ def _certified(found: Sequence[Certificate]) -> str:
     unknown = [one for one in found if one not in unsafe and one not in safe]
     parts = []
     if safe:
-        parts.append(f"proven safe{of.format(len(safe))}")
+        parts.append(f"{PROVEN} safe{of.format(len(safe))}")
     if unsafe:
-        parts.append(f"proven unsafe{of.format(len(unsafe))}")
+        parts.append(f"{PROVEN} unsafe{of.format(len(unsafe))}")
     if unknown:
         short_by = median(max(float(one.shortfall.max()), 0.0) for one in unknown)
         more = median(float(one.more.max()) for one in unknown)

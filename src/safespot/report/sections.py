@@ -25,7 +25,7 @@ SAYS = {
         <span class="key explore">exploring plans</span>, <span class="key try">the trial of one frozen plan</span>,
         <span class="key retreat">a certified policy, after a trial that failed</span>. ✓ proves that the plan keeps
         every limit: a certificate; ✗ that it breaks one. Each phase is as long as all before it, so episodes are
-        logarithmic.""",
+        logarithmic. Marks that would lie on each other are left out.""",
     "level": """The exact values of the policy that was played. Dashed: the best reward within the limits, and the
         limits.""",
     "threshold": """The learner only sees noisy hints of each limit. Its lower and upper bound close in on the truth

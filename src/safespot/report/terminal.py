@@ -38,9 +38,16 @@ def print_study(study: Study) -> None:
     for paragraph in paragraphs:
         say(paragraph)
     if not proofs.proving(study) and (certified := proofs.certificates(study)):
-        print("May the last policy be deployed? What the learners' own data prove:")
-        for sentence in certified:
-            say([f"  {sentence}"])
+        if any(proofs.PROVEN in sentence for sentence in certified):
+            print("May the last policy be deployed? What the learners' own data prove:")
+            for sentence in certified:
+                say([f"  {sentence}"])
+        else:
+            say(
+                [
+                    "The learners' own data prove no last policy safe or unsafe; the report says how far."
+                ]
+            )
     told = (
         4 + len(table) * (2 if narrow else 1) + sum(map(_height, [[text.what(study)], *paragraphs]))
     )

@@ -114,7 +114,7 @@ def _wide(run: Run) -> list[Finding]:
         "thresholds",
         "thresholds= states it where it is known; more episodes narrow it.",
     )
-    if isinstance(learner.options, Options):
+    if isinstance(learner.options, Options) and learner.options.estimator != "total":
         option = "threshold_scale"
         advice = (
             'estimator="total" has the narrowest bounds that hold, a smaller threshold_scale narrower ones that may '
