@@ -32,6 +32,7 @@ PACKAGE = ROOT / "src" / "safespot"
 KEPT = ROOT / ".mutants"
 ALSO = {
     "storage": ("tests/reliability/test_sharing.py", "tests/docs/test_online_loop.py"),
+    "evidence": ("tests/judging/test_doubts.py", "tests/judging/test_certify.py"),
     "data": ("tests/reliability/test_bombs.py", "tests/cli/test_logs.py"),
     "experiments": ("tests/cli/test_cli.py",),
     "cli": ("tests/reliability/test_fuzzing.py",),

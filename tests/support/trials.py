@@ -128,23 +128,33 @@ class Trial:
         self.imported = self.tracer.imported
 
     def time(self, items: list[pytest.Item]) -> None:
-        """How long each test takes in a fork, untraced; who fails or takes too long there takes no part."""
-        reading, writing = os.pipe()
-        if not os.fork():
-            with os.fdopen(writing, "w") as out:
-                for item in items:
-                    began, self.failed = time.process_time(), False
-                    _limit(LONGEST)
-                    item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
-                    _limit(0.0)
-                    if not self.failed:
-                        took = time.process_time() - began
-                        print(json.dumps([item.nodeid, took]), file=out, flush=True)
-            os._exit(0)
-        os.close(writing)
-        with os.fdopen(reading) as told:
-            self.seconds = dict(json.loads(line) for line in told)
-        os.wait()
+        """How long each test takes in a fork, untraced; who fails, takes too long or ends the fork takes no part."""
+        left = [item for item in items if item.nodeid in self.lines]
+        while left:
+            reading, writing = os.pipe()
+            if not (pid := os.fork()):
+                try:
+                    self.time_in_fork(left, writing)
+                finally:
+                    os._exit(0)
+            os.close(writing)
+            with os.fdopen(reading) as told:
+                found = [json.loads(line) for line in told]
+            os.waitpid(pid, 0)
+            self.seconds |= {left[k].nodeid: took for k, took in found if took is not None}
+            left = left[1 + max((k for k, _ in found), default=0) :]
+
+    def time_in_fork(self, items: list[pytest.Item], writing: int) -> None:
+        """Tell which test begins (None), and how long it took if it passed."""
+        with os.fdopen(writing, "w") as out:
+            for k, item in enumerate(items):
+                print(json.dumps([k, None]), file=out, flush=True)
+                began, self.failed = time.process_time(), False
+                _limit(LONGEST)
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+                _limit(0.0)
+                if not self.failed:
+                    print(json.dumps([k, time.process_time() - began]), file=out, flush=True)
 
     def look_round(self) -> None:
         """Find every function that may be exchanged and every cache, once for all forks."""

@@ -115,6 +115,8 @@ def _relation(source: Any, database: Any) -> str:
         try:
             database.register("log", source)
         except (TypeError, duckdb.Error):  # which name arguments and scans of DuckDB
+            if isinstance(source, dict):  # its columns are wrong, and DuckDB says how
+                raise
             raise InvalidFile(
                 f"cannot read {type(source).__name__} as a log. Expected a .csv or .parquet file, a mapping of "
                 "columns, or a pandas DataFrame."
