@@ -317,3 +317,20 @@ def test_the_ledger_goes_on_in_a_new_file(tmp_path: Path, monkeypatch: pytest.Mo
                 assert (await again.post("/episodes", idempotency_key="7"))[0] == 409
 
     asyncio.run(work())
+
+
+def test_the_page_knows_what_was_before_it_was_opened(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with serving(tmp_path / "it", uniform()) as client:
+            for k in range(7):
+                await client.whole(str(k))
+        async with serving(tmp_path / "it") as again:
+            await again.whole("last")
+            await again.counted(8)
+            _, state = await again.get("/state.json")
+            assert [row["episode"] for row in state["curve"]] == list(range(1, 9))
+            await again.start("open")
+            _, state = await again.get("/state.json")
+            assert "1 episode is open, 0 held back." in state["said"]
+
+    asyncio.run(work())

@@ -125,7 +125,7 @@ def test_what_is_told_of_the_state(tmp_path: Path) -> None:
             assert 'data-source="state.json"' in page
             _, state = await client.get("/state.json")
             assert (state["kind"], state["episodes"]) == ("learner", 3)
-            assert "0 episodes are open, 0 wait for them." in state["said"]
+            assert "0 episodes are open, 0 held back." in state["said"]
             _, document = await client.get("/openapi.json")
             assert "/episodes/{episode}/decisions" in document["paths"]
             for item in document["paths"].values():
