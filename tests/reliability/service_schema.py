@@ -1,6 +1,6 @@
 """schemathesis against a decision service: cases made of its OpenAPI, right and twisted, none of which may fail.
 
-    python -m tests.reliability.service_schema [--examples 1000] [--schemathesis PATH]
+    python -m tests.reliability.service_schema [--examples 1000] [--seed 0] [--schemathesis PATH]
 
 schemathesis is no dependency of the project (its own are many): install it anywhere and give its path. Episodes that
 were begun are linked to the requests that go on with them, so that cases get further than "no such episode".
@@ -40,7 +40,7 @@ class Found(NamedTuple):
     failed: bool
 
 
-def attack(folder: Path, examples: int, program: str) -> Found:
+def attack(folder: Path, examples: int, program: str, seed: int = 0) -> Found:
     """Serve a learner in a new folder, and let schemathesis loose on it."""
     learner = ss.Uniform(states=4, actions=3, horizon=1, constraints=1, episodes=10**6)
     ss.open(folder, learner).close()
@@ -49,7 +49,7 @@ def attack(folder: Path, examples: int, program: str) -> Found:
     asyncio.run(answers(port, process))
     command = [
         program, "run", f"http://127.0.0.1:{port}/openapi.json", "--checks", ",".join(CHECKS),
-        "--max-examples", str(examples), "--continue-on-failure", "--no-color", "--seed", "0",
+        "--max-examples", str(examples), "--continue-on-failure", "--no-color", "--seed", str(seed),
         "--suppress-health-check", "all", "--generation-database", "none",
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
@@ -75,9 +75,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="schemathesis against a decision service.")
     parser.add_argument("--examples", type=int, default=1000, help="of each request and phase")
     parser.add_argument("--schemathesis", default=shutil.which("schemathesis"))
+    parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        found = attack(Path(name, "it"), given.examples, given.schemathesis)
+        found = attack(Path(name, "it"), given.examples, given.schemathesis, given.seed)
     print(found.said[-6000:])
     print(f"{found.cases:,} cases; {found.answered}")
     raise SystemExit(found.failed)

@@ -11,6 +11,7 @@ import pytest
 import safespot as ss
 from safespot.service.ledger import Ledger, as_line
 from tests.reliability.service_kills import damage, kills_at_each_step, learner, ordeal
+from tests.reliability.service_power import Forgetful, Threaded, outages
 from tests.support.serving import abandon, serving
 
 pytest.importorskip("uvicorn")
@@ -24,6 +25,16 @@ def test_kills_under_load_lose_nothing(tmp_path: Path) -> None:
 def test_a_kill_at_each_step_of_the_disk_loses_nothing(tmp_path: Path) -> None:
     found = asyncio.run(kills_at_each_step(tmp_path / "it", range(2, 60, 7)))
     assert (found.stops, found.wrong) == (9, [])
+
+
+def test_failures_of_the_power_take_nothing_that_was_acknowledged() -> None:
+    found = outages(Threaded, 100)
+    assert found.images == 100
+    assert found.wrong == []
+
+
+def test_a_service_that_does_not_sync_is_noticed() -> None:
+    assert outages(Forgetful, 30).wrong
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from .. import __version__
 from ..learners.spot_epochs import SpotEpochs
 from ..report.live import learner_document, live_page
 from ..storage.durable import DurableLearner
-from ..storage.following import Curve
+from ..storage.following import Metered
 from . import ledger
 from .desk import Desk
 from .document import EXAMPLES, add_episodes
@@ -162,7 +162,8 @@ def _rest(service: Service) -> App:
         reads(request)
         return OpenAnswer(episodes=desk.open_episodes)
 
-    folder, curve = desk.durable.folder, Curve()
+    folder = desk.durable.folder
+    metered = Metered(folder, desk.durable.learner.make_meter())
 
     @app.get("/", tags=["state"], response_class=HTMLResponse)
     async def page() -> str:
@@ -173,8 +174,9 @@ def _rest(service: Service) -> App:
     async def state(request: Request) -> dict[str, Any]:
         """What the live page shows: limits, meter, epochs and trials, certificates, budget."""
         reads(request)
-        document = await desk.ask(lambda durable: _state(durable, curve))
-        waiting = f"{desk.open:,} episodes are open, {desk.held_back:,} wait for them."
+        document = await desk.ask(lambda durable: _state(durable, metered))
+        are = "episode is" if desk.open == 1 else "episodes are"
+        waiting = f"{desk.open:,} {are} open, {desk.held_back:,} held back."
         return {**document, "title": folder.name, "said": [*document["said"], waiting]}
 
     @app.get("/audit", tags=["state"])
@@ -201,11 +203,9 @@ def _rest(service: Service) -> App:
     return app
 
 
-def _state(durable: DurableLearner, curve: Curve) -> dict[str, Any]:
-    meter = durable.meter
-    if meter.episodes >= (curve.episodes[-1] if curve.episodes else 0) + curve.step:
-        curve.add(meter)
-    return learner_document(durable.learner, meter, curve)
+def _state(durable: DurableLearner, metered: Metered) -> dict[str, Any]:
+    metered.update()
+    return learner_document(durable.learner, metered.meter, metered.curve)
 
 
 def _certificate(durable: DurableLearner) -> CertificateAnswer:

@@ -28,8 +28,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from ..arrays import Policy
-from ..errors import SafespotError, SolverError
+from ..errors import InvalidOption, SafespotError, SolverError
 from ..evidence.certificate import policy_digest
+from ..learners import Guard, Learner
 from ..storage.durable import DurableLearner
 from ..storage.journal import TICKET, Record
 from .commits import Commits
@@ -75,6 +76,7 @@ class Desk:
     def __init__(self, durable: DurableLearner, names: Names, settings: Settings) -> None:
         self.durable, self.settings = durable, settings
         self.rules = Rules(durable.interface, names)
+        self._alone = keeps_budget(durable.learner)
         self.ledger = Ledger(durable.folder)
         self.counts: Counter[str] = Counter()
         self.commits = Commits(self.ledger, self.counts)
@@ -99,6 +101,12 @@ class Desk:
             raise Refused(409, "finished", "an episode was begun and finished with this key.")
         episode = self._pending.get(name)
         if episode is None:
+            if self._alone and self._pending:
+                raise Refused(
+                    429,
+                    "too-many",
+                    "this learner keeps a budget: one episode at a time, until it is counted.",
+                )
             if self._open >= self.settings.most_open:
                 raise Refused(
                     429, "too-many", f"{self._open} episodes are open; end some of them first."
@@ -363,6 +371,13 @@ class Desk:
         self.commits.stop(DISK_FAILED if disk else "the service has failed; its log says why.")
 
 
+def keeps_budget(learner: Learner) -> bool:
+    """Whether a learner stops in time for one more episode at its worst, which several at once would exceed."""
+    return (
+        isinstance(learner, Guard) or getattr(learner.options, "explore_budget", None) is not None
+    )
+
+
 def _plain(found: Outcome) -> dict[str, Any]:
     return {
         "reward": found.reward,
@@ -378,6 +393,11 @@ def open_desk(folder: Path, settings: Settings) -> Desk:
 
     durable = open_learner(folder)
     try:
+        if durable.learner.hands_back:
+            raise InvalidOption(
+                f"the guard in {folder} hands decisions back, so that there is no policy to serve; make it with a "
+                "baseline that is a policy."
+            )
         return Desk(durable, read_names(folder, durable.interface), settings)
     except BaseException:
         durable.close()
