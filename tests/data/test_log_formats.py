@@ -123,6 +123,27 @@ def test_constraints_and_costs_have_their_own_senses() -> None:
     assert read(numbered, thresholds=[1, 1, 1]).constraint_names == ("2", "10", "dose")
 
 
+def test_senses_that_are_given_count() -> None:
+    table = {**WARD, "constraint_sleep": [1.0] * 4}
+    log = read(table, thresholds=[0.75, 0.5], senses="<=")
+    assert log.interface["senses"] == "<="
+    plain = {**{k: v for k, v in WARD.items() if k != "mg"}, "constraint_0": [1.0] * 4}
+    names = {k: v for k, v in COLUMNS.items() if k != "mg"}
+    assert ss.read_log(plain, columns=names, thresholds=[0.5]).interface["senses"] == ">="
+
+
+def test_numbered_constraints_come_first_in_their_order() -> None:
+    """Wherever their columns stand; those with other names stay in the order of the log."""
+    more = {"constraint_x": [1.0] * 4, "constraint_5": [1.0] * 4, "constraint_a": [1.0] * 4}
+    plain = {k: v for k, v in WARD.items() if k != "mg"}
+    table = {**more, **plain, "constraint_0": [0.0] * 4}
+    names = {k: v for k, v in COLUMNS.items() if k != "mg"}
+    log = ss.read_log(table, columns=names, thresholds=[1, 1, 1, 1])
+    assert log.constraint_names == ("0", "5", "x", "a")
+    assert log.interface["limit_names"] == ("0", "5", "x", "a")
+    assert log.episodes[0].constraints[0].tolist() == [0.0, 1.0, 1.0, 1.0]
+
+
 def test_propensities_are_read() -> None:
     log = read({**WARD, "propensity": [0.5, 0.25, 0.125, None]})
     np.testing.assert_array_equal(log.propensities, [[0.5, 0.25], [0.125, np.nan]])
