@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow test-bounds test-matrix test-reliability check format bench docs vega clean
+.PHONY: demo test test-slow test-bounds test-matrix test-reliability test-mutants check format bench docs vega clean
 
 # A chemotherapy whose tolerance nobody knows: learned under three stances, and with the tolerance known, beside SPOT.
 demo: .venv/ready
@@ -25,6 +25,10 @@ test-matrix: .venv/ready
 # Damaged files, nonsense, kills, power failures, long runs: in full, and their figures go into docs/reliability.md.
 test-reliability: .venv/ready
 	$(BIN)/python -m tests.reliability --write
+
+# Single changes of the code, and which of them no test notices; ROOMS="storage data" names some, SAMPLE says how many.
+test-mutants: .venv/ready
+	$(BIN)/python -m tests.support.mutants $(ROOMS) --sample $(or $(SAMPLE),100)
 
 check: .venv/ready
 	$(BIN)/ruff check

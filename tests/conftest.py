@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from tests.support.browsing import browser
 
@@ -18,4 +18,7 @@ settings.register_profile(
 )
 settings.register_profile("ci", settings.get_profile("local"), derandomize=True)
 settings.register_profile("thorough", settings.get_profile("local"), max_examples=2_000)
+settings.register_profile(  # `make test-mutants` asks only whether something fails
+    "mutants", settings.get_profile("ci"), max_examples=25, phases=[Phase.explicit, Phase.generate]
+)
 settings.load_profile("ci" if os.environ.get("CI") else "local")

@@ -52,6 +52,7 @@ def test_a_name_is_the_users_word_or_a_number() -> None:
         ({"action_names": ["wait", " "]}, "action_names must be texts"),
         ({"action_names": ["wait", "wait"]}, "'wait' twice"),
         ({"limit_names": 7}, "limit_names must be texts"),
+        ({"state_names": {"ill": 0, "well": 1}}, "state_names must be texts"),
         ({"units": "tablets"}, "units must be a dict"),
         ({"units": {"constraint": ["tablets"]}}, "did you mean `constraints`?"),
         ({"units": {"reward": 1}}, "the unit of the reward must be a text"),

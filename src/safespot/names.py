@@ -132,7 +132,8 @@ def _texts(
     """One text for each; no two alike, where they tell things apart."""
     if value is None:
         return None
-    each = tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else (None,)
+    listed = isinstance(value, Iterable) and not isinstance(value, str | Mapping)
+    each = tuple(value) if listed else (None,)
     if not all(isinstance(text, str) and text.strip() for text in each):
         raise error(f"{what} must be texts, one for each of {count}; got {value!r}.")
     if len(each) != count:

@@ -89,6 +89,7 @@ def test_a_wrong_value_is_quoted_as_it_stands(
     frame.to_csv(tmp_path / "ward.csv", index=False)
     (rejection,) = read(tmp_path / "ward.csv", horizon=2).rejected
     assert str(rejection).endswith(said)
+    assert "inf" not in str(rejection)
     assert rejection.episode == 7
 
 
@@ -120,6 +121,27 @@ def test_constraints_and_costs_have_their_own_senses() -> None:
         read({**WARD, "constraint_dose": [1.0] * 4})
     numbered = {**WARD, "mg": [0.0] * 4, "cost_10": [0.1] * 4, "cost_2": [0.2] * 4}
     assert read(numbered, thresholds=[1, 1, 1]).constraint_names == ("2", "10", "dose")
+
+
+def test_senses_that_are_given_count() -> None:
+    table = {**WARD, "constraint_sleep": [1.0] * 4}
+    log = read(table, thresholds=[0.75, 0.5], senses="<=")
+    assert log.interface["senses"] == "<="
+    plain = {**{k: v for k, v in WARD.items() if k != "mg"}, "constraint_0": [1.0] * 4}
+    names = {k: v for k, v in COLUMNS.items() if k != "mg"}
+    assert ss.read_log(plain, columns=names, thresholds=[0.5]).interface["senses"] == ">="
+
+
+def test_numbered_constraints_come_first_in_their_order() -> None:
+    """Wherever their columns stand; those with other names stay in the order of the log."""
+    more = {"constraint_x": [1.0] * 4, "constraint_5": [1.0] * 4, "constraint_a": [1.0] * 4}
+    plain = {k: v for k, v in WARD.items() if k != "mg"}
+    table = {**more, **plain, "constraint_0": [0.0] * 4}
+    names = {k: v for k, v in COLUMNS.items() if k != "mg"}
+    log = ss.read_log(table, columns=names, thresholds=[1, 1, 1, 1])
+    assert log.constraint_names == ("0", "5", "x", "a")
+    assert log.interface["limit_names"] == ("0", "5", "x", "a")
+    assert log.episodes[0].constraints[0].tolist() == [0.0, 1.0, 1.0, 1.0]
 
 
 def test_propensities_are_read() -> None:

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import safespot as ss
+from safespot.data import logs
 from safespot.data.logs import columns
 from safespot.data.model_files import read_cmdp, read_model
 from tests.support.episodes import full_mask, random_episode, random_mask
@@ -146,7 +147,8 @@ def test_an_episode_with_a_wrong_value_is_left_out_and_named(
     said = str(log).splitlines()
     assert said[0].endswith("1 of 2 episodes can be used.")
     assert said[1] == f"1 rejected: {reason}"
-    assert said[2].startswith("  episode 7, step ")
+    known = not (column == "step" and value is None)  # else nothing says which step it is
+    assert said[2].startswith("  episode 7, step " if known else "  episode 7: step ")
 
 
 def test_a_missing_step_is_noticed() -> None:
@@ -208,7 +210,8 @@ def test_exactly_what_a_learner_can_observe_is_accepted(seed: int) -> None:
         ({**TABLE, "reward": [0.5]}, "cannot read the log"),
         ({**TABLE, "reward": [[0.5], [0.5, 1]]}, "cannot read the log"),
         (changed("state", 0, 10**12), "largest numbers are to be believed"),
-        (3, "cannot read the log"),
+        (3, r"cannot read int as a log\. Expected a \.csv or \.parquet file"),
+        (None, "cannot read NoneType as a log"),
     ],
 )  # fmt: skip
 def test_what_is_no_log_at_all(source: Any, words: str) -> None:
@@ -243,6 +246,54 @@ def test_wrong_declarations() -> None:
         ss.read_log(TABLE, endings=ss.Ending(0, [0, 0]))
     with pytest.raises(ss.InvalidOption, match="at least one episode"):
         columns([])
+
+
+@pytest.mark.parametrize("kind", ["plain", "durable"])
+def test_a_learner_is_told_of_the_past_and_of_what_was_left_out(kind: str, tmp_path: Path) -> None:
+    whole, cut = ss.read_log(TABLE), changed("reward", 3, 7.0)
+    learner: Any = ss.Uniform(**whole.interface, episodes=20)
+    if kind == "durable":
+        learner = ss.open(tmp_path / "it", learner)
+    assert len(ss.warm_start(learner, TABLE).episodes) == 2  # and nothing is warned of
+    assert (learner.episode, learner.interface.doubts.rejected) == (3, 0)
+    said = r"1 of 2 episodes were left out \(1 because reward lies outside its declared range\)"
+    with pytest.warns(UserWarning, match=said):
+        log = ss.warm_start(learner, cut)
+    assert [rejection.episode for rejection in log.rejected] == [3]
+    assert (learner.episode, learner.interface.doubts.rejected) == (4, 1)
+    if kind == "durable":
+        learner.close()
+        with ss.open(tmp_path / "it") as again:
+            assert (again.episode, again.interface.doubts.rejected) == (4, 1)
+
+
+def test_sizes_that_are_guessed_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "ENTRIES", 3 * 2 * 2)
+    ss.read_log(TABLE)
+    monkeypatch.setattr(logs, "ENTRIES", 3 * 2 * 2 - 1)
+    with pytest.raises(ss.InvalidFile, match="'states': 3, 'actions': 2, 'horizon': 2"):
+        ss.read_log(TABLE)
+    ss.read_log(TABLE, states=3, actions=2, horizon=2)  # nothing is guessed
+
+
+@pytest.mark.parametrize(("excess", "taken"), [(0.5e-9, 2), (2e-9, 1)])
+def test_rounding_may_pass_an_end_of_a_range(excess: float, taken: int) -> None:
+    for column, row, value in (("reward", 1, 1.0 + excess), ("constraint_0", 1, -excess)):
+        assert len(ss.read_log(changed(column, row, value)).episodes) == taken
+
+
+def test_a_report_shows_a_few_examples_of_each_reason() -> None:
+    many: dict[str, Any] = {
+        "episode": np.arange(8), "step": [0] * 8, "state": [0] * 8, "action": [0] * 8, "reward": [2.0] * 7 + [None],
+        "constraint_0": [0.0] * 8, "threshold_0": [0.5] * 8, "next_state": [0] * 8,
+    }  # fmt: skip
+    log = ss.read_log(many)
+    assert log.reasons == {"reward lies outside its declared range": 7, "reward is missing": 1}
+    said = str(log).splitlines()
+    assert said[0].endswith("0 of 8 episodes can be used.")
+    assert said[1].startswith("7 rejected")
+    assert [line[:11] for line in said[2:7]] == [f"  episode {k}" for k in range(5)]
+    assert said[7:] == ["1 rejected: reward is missing", "  episode 7, step 0: reward is missing"]
 
 
 # Endings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from safetensors.numpy import save_file
 
 import safespot as ss
-from safespot.data.model_files import read_cmdp
+from safespot.data.model_files import read_array, read_cmdp
 
 MODEL: dict[str, Any] = {
     "transitions": [[[0.5, 0.5], [1.0, 0.0]], [[0.0, 1.0], [0.5, 0.5]]],
@@ -75,3 +76,71 @@ def test_other_files(tmp_path: Path) -> None:
         read_cmdp(tmp_path / "model.pickle")
     with pytest.raises(ss.InvalidModel):  # the file is fine, the model is not
         read_cmdp(write_toml(tmp_path / "bad.toml", {**MODEL, "thresholds": [9.0]}))
+
+
+def test_where_it_starts_is_a_state_or_chances(tmp_path: Path) -> None:
+    for start, found in ((np.array(1), 1), (np.array([0.25, 0.75]), [0.25, 0.75])):
+        np.savez(tmp_path / "model.npz", **arrays(start=start))
+        np.testing.assert_array_equal(read_cmdp(tmp_path / "model.npz").start, found)
+
+
+def test_one_number_where_one_is_expected(tmp_path: Path) -> None:
+    np.savez(tmp_path / "model.npz", **arrays(horizon=[4]))
+    assert read_cmdp(tmp_path / "model.npz").H == 4
+    np.savez(tmp_path / "model.npz", **arrays(horizon=[4, 5]))
+    with pytest.raises(ss.InvalidFile, match=r"horizon has 2 numbers; expected one"):
+        read_cmdp(tmp_path / "model.npz")
+
+
+def test_the_length_of_an_episode_is_paid_for_by_every_constraint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two = {**MODEL, "constraints": MODEL["constraints"] * 2, "thresholds": [1.5, 1.0]}
+    for model, asked in ((MODEL, 8 * 2 * 4), (two, 8 * 2 * 2 * 4)):
+        path = write_toml(tmp_path / "model.toml", model)
+        monkeypatch.setenv("SAFESPOT_MEMORY", str(asked))
+        assert read_cmdp(path).H == 4
+        monkeypatch.setenv("SAFESPOT_MEMORY", str(asked - 1))
+        with pytest.raises(ss.InvalidFile, match=f"asks for {asked} bytes"):
+            read_cmdp(path)
+
+
+def test_the_order_of_an_array_is_its_files(tmp_path: Path) -> None:
+    expected = read_cmdp(write_toml(tmp_path / "model.toml", MODEL))
+    turned = {name: np.array(value, order="F") for name, value in arrays().items()}
+    np.savez_compressed(tmp_path / "model.npz", **turned)
+    assert read_cmdp(tmp_path / "model.npz") == expected
+    array = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+    with (tmp_path / "one.npy").open("wb") as file:
+        np.lib.format.write_array(file, array, version=(2, 0))
+    np.testing.assert_array_equal(read_array(tmp_path / "one.npy"), array)
+    with (tmp_path / "three.npy").open("wb") as file:
+        np.lib.format.write_array(file, array, version=(3, 0))
+    with pytest.raises(ss.InvalidFile, match=r"an unknown array format \(3, 0\)"):
+        read_array(tmp_path / "three.npy")
+    with pytest.raises(ss.InvalidFile, match="cannot read"):
+        read_array(tmp_path / "none.npy")
+
+
+def test_a_compression_that_numpy_does_not_use(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "model.npz", "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("rewards.npy", b"")
+    with pytest.raises(ss.InvalidFile, match="a compression that NumPy does not use"):
+        read_cmdp(tmp_path / "model.npz")
+
+
+def test_names_and_units_come_along(tmp_path: Path) -> None:
+    named = {
+        **MODEL,
+        "state_names": ["ill", "well"],
+        "units": {"reward": "days", "constraints": ["mg"]},
+    }
+    plain = {k: v for k, v in named.items() if k != "units"}
+    write_toml(tmp_path / "model.toml", plain)
+    np.savez(tmp_path / "model.npz", **{k: np.array(v) for k, v in plain.items()})
+    texts = {k: json.dumps(named[k]) for k in ("senses", "state_names", "units")}
+    numbers = {k: v for k, v in arrays().items() if k != "senses"}
+    save_file(numbers, tmp_path / "model.safetensors", {**texts, "note": "not for us"})
+    for name in ("model.toml", "model.npz", "model.safetensors"):
+        assert read_cmdp(tmp_path / name).names.states == ("ill", "well")
+    assert read_cmdp(tmp_path / "model.safetensors").names.unit(0) == "mg"

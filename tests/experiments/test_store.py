@@ -20,6 +20,7 @@ from safespot import files
 from safespot.experiments import Store
 from safespot.experiments.locks import Claims
 from safespot.experiments.parquet import Encoder
+from safespot.experiments.store import by_run
 from safespot.training.run_tables import columns
 from tests.support.sweeping import TINY, contents, sweep_inline, tiny
 
@@ -324,3 +325,40 @@ def test_a_write_that_falls_short_is_noticed(tmp_path: Path) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
     assert path.read_bytes() == b"before"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_killed_sweeps_leave_is_taken_away_and_nothing_else(tmp_path: Path) -> None:
+    """Half-written files, and checkpoints and claims of finished runs; not what another sweep is at work on."""
+    store = sweep_inline(tmp_path / "store", tiny())
+    done = sorted(store.finished())[0]
+    runs, kept = store.path / "runs", sorted((store.path / "runs").iterdir())
+    files_of = {
+        "gone": [
+            runs / ".0000.parquet.tmp", store.checkpoints / ".1111.safetensors.tmp",
+            store.checkpoints / f"{done}.safetensors", store.claims / done, store.claims / "5555",
+        ],
+        "busy": [runs / ".2222.json.tmp", store.checkpoints / "2222.safetensors"],
+        "to go on with": [store.checkpoints / "3333.safetensors"],
+    }  # fmt: skip
+    for path in (path for paths in files_of.values() for path in paths):
+        path.write_bytes(b"x")
+    others = Claims(store.claims)
+    assert others.take("2222")
+    store.tidy()
+    left = {kind: [path.exists() for path in paths] for kind, paths in files_of.items()}
+    assert left == {"gone": [False] * 5, "busy": [True] * 2, "to go on with": [True]}
+    assert sorted(path for path in runs.iterdir() if path.name[0] != ".") == kept
+    assert [path.name for path in store.claims.iterdir()] == ["2222"]  # and it is still theirs
+    assert not Claims(store.claims).take("2222")
+    others.release_all()
+    store.tidy()
+    assert not files_of["busy"][0].exists()
+    assert files_of["busy"][1].exists()
+
+
+def test_rows_are_taken_apart_by_their_runs() -> None:
+    column = np.ma.array([1.0, 2.0, 3.0, 4.0], mask=[0, 1, 0, 0])
+    got = by_run({"run": np.array(["a", "a", "b", "c"]), "x": column})
+    assert list(got) == ["a", "b", "c"]
+    np.testing.assert_array_equal(got["a"]["x"], [1.0, np.nan])
+    assert [got[run]["x"].tolist() for run in ("b", "c")] == [[3.0], [4.0]]

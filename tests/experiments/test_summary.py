@@ -114,6 +114,35 @@ def test_both_records_weigh_the_decade_alike() -> None:
     assert every == pytest.approx(some, abs=2e-3)
 
 
+@pytest.mark.parametrize(
+    ("episodes", "fitted"),
+    [
+        ([1, 9, 10, 11, 30, 100], [10, 11, 30, 100]),
+        ([1, 8, 20, 50, 99], [20, 50, 99]),
+        ([10, 11, 100], [10, 11, 100]),
+        ([1, 40, 100], [40, 100]),
+    ],
+)
+def test_the_exponent_is_a_least_squares_slope_of_the_last_decade(
+    episodes: list[int], fitted: list[int]
+) -> None:
+    values = dict(zip(episodes, np.random.default_rng(1).uniform(1.0, 9.0, 9), strict=False))
+    found = exponent(np.array(episodes), np.array(list(values.values())))
+    if len(fitted) < 3:
+        assert math.isnan(found)
+        return
+    slope = np.polyfit(np.log(fitted), np.log([values[t] for t in fitted]), 1)[0]
+    assert found == pytest.approx(slope, rel=1e-9)
+
+
+def test_points_are_even_in_the_logarithm() -> None:
+    """33 of them, the first at a tenth of the way, whichever episodes are recorded."""
+    episodes, values = np.arange(1, 10_001), np.random.default_rng(0).uniform(1.0, 2.0, 10_000)
+    at = np.floor(1_000 * 10 ** (np.arange(33) / 32)).astype(int)
+    slope = np.polyfit(np.log(at), np.log(values[at - 1]), 1)[0]
+    assert exponent(episodes, values) == pytest.approx(slope, abs=1e-4)
+
+
 def test_there_is_no_exponent_of_what_is_not_positive() -> None:
     episodes = np.arange(1, 101)
     assert math.isnan(exponent(episodes, -1.0 * episodes))

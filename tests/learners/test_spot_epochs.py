@@ -15,6 +15,7 @@ import safespot as ss
 from safespot.benchmarks.epoch_proofs import Shrunk, tempting
 from safespot.evidence.certificate import policy_digest
 from safespot.learners import epoch_trials, phases
+from safespot.learners.exploring import explore
 from safespot.learners.model_errors import standard_errors
 from safespot.learners.proposals import plan_with_margin
 from tests.evidence import reference
@@ -246,6 +247,16 @@ def test_rewards_that_are_hard_to_find_are_found() -> None:
     assert ss.evaluate(sea.cmdp, learner.proposal).value >= 0.9 * run.optimum
 
 
+def test_rare_events_are_proven_to_be_rare_enough() -> None:
+    """Hazards that are seen 0.5 times in 40 steps: what is tried has the room that their range of 40 asks for."""
+    maze = ss.problems.make("maze")
+    learner = ss.SpotEpochs(**maze.interface)
+    ss.learn(maze, learner, 5000, track="grid")
+    assert learner.certificates
+    for each in learner.certificates:
+        assert ss.evaluate(maze.cmdp, each.policy).constraints[0] <= 0.5
+
+
 def test_the_stance_moves_the_margin() -> None:
     problem = small()
     rooms = []
@@ -283,6 +294,23 @@ def test_what_breaks_showed_pushes_to_the_safe_side_under_every_stance() -> None
         )
         assert room(side, last=last) >= -0.04 + margin - 1e-9
         assert room(side, last=np.array([0.2])) >= 0.4
+
+
+@pytest.mark.parametrize("side", [1.0, 0.0, -1.0])
+def test_what_exploring_fell_short_by_is_made_up_for_under_every_stance(side: float) -> None:
+    problem = small()
+    learner = ss.SpotEpochs(**problem.interface)
+    ss.learn(problem, learner, 500)
+    reached = []
+    for owed in (0.0, 0.1 * learner.recipe.repayment):
+        memory = learner.state.memory.copy()
+        memory[phases.Memory.OWED] = owed
+        plan, _ = explore(
+            learner._optimistic(), learner._known, learner.state._replace(memory=memory),
+            problem.cmdp.limits, side, learner.recipe,
+        )  # fmt: skip
+        reached.append(plan.values[1])
+    assert reached[1] == pytest.approx(reached[0] + 0.1)
 
 
 def test_an_optimist_ends_near_the_limit_not_beyond_every_bound() -> None:

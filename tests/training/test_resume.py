@@ -95,3 +95,22 @@ def test_arrays_of_a_learner_with_another_mask_are_refused() -> None:
     arrays["learner.mask"][0, 0, 0] ^= True
     with pytest.raises(ss.InvalidFile, match="other actions are admissible"):
         begin().restore(arrays)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [("product", 0.0), ("product", -1.0), ("counted", np.inf), ("counted", 1.5), ("total", 1e9)],
+)
+def test_a_meter_that_contradicts_itself_is_refused(name: str, wrong: float) -> None:
+    problem = example()
+
+    def begin() -> training.Training:
+        return training.Training(problem, spot(problem, 100), seed=1)
+
+    made = begin()
+    made.advance(20)
+    arrays = {key: array.copy() for key, array in made.arrays().items()}
+    begin().restore(arrays)
+    arrays[f"meter.{name}"][...] = wrong
+    with pytest.raises(ss.InvalidFile, match="its numbers"):
+        begin().restore(arrays)

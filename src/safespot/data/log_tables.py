@@ -110,7 +110,17 @@ def _relation(source: Any, database: Any) -> str:
     if not isinstance(source, str | Path):
         if isinstance(source, Mapping):
             source = {str(key): np.asarray(column) for key, column in source.items()}
-        database.register("log", source)
+        import duckdb
+
+        try:
+            database.register("log", source)
+        except (TypeError, duckdb.Error):  # which name arguments and scans of DuckDB
+            if isinstance(source, dict):  # its columns are wrong, and DuckDB says how
+                raise
+            raise InvalidFile(
+                f"cannot read {type(source).__name__} as a log. Expected a .csv or .parquet file, a mapping of "
+                "columns, or a pandas DataFrame."
+            ) from None
         return "log"
     path = files.as_path(source)
     check_ending(path)

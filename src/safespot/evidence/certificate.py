@@ -126,7 +126,7 @@ class Certificate(Displayed):
                 confidence=_real(plain["confidence"]),
                 difference_confidence=_real(plain["difference_confidence"]),
                 episodes=as_count("episodes", plain["episodes"], least=0, error=InvalidFile),
-                more=np.array([math.inf if n is None else _real(n) for n in plain["more"]]),
+                more=np.array([math.inf if n is None else _whole(n) for n in plain["more"]]),
                 basis=_text(plain["basis"]),
                 assumptions=_texts(plain["assumptions"]),
                 subject=_text(plain["subject"]),
@@ -136,6 +136,8 @@ class Certificate(Displayed):
                 names=make_names((0, 0, len(plain["senses"])), **plain["names"]),
             )
             made._check()
+            if made.names.as_json != plain["names"]:
+                raise ValueError(f"names {plain['names']!r}")
             if list(made.verdict) != plain["verdict"]:
                 raise ValueError(f"its bounds say {made.verdict}, its verdict {plain['verdict']}")
         except (KeyError, TypeError, ValueError, IndexError, OverflowError) as problem:
@@ -293,6 +295,14 @@ def _ends(value: Any) -> tuple[float, float]:
 def _real(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise ValueError(f"{value!r} where a number should be")
+    if float(value) != value:  # a whole number of more digits than a float has
+        raise ValueError(f"{value!r} has more digits than a certificate's numbers")
+    return float(value)
+
+
+def _whole(value: Any) -> float:
+    if not _real(value).is_integer():
+        raise ValueError(f"{value!r} where a number of episodes should be")
     return float(value)
 
 

@@ -144,7 +144,10 @@ def groups(store: Store) -> list[Group]:
     for about in store.runs():
         found[json.dumps(_content(about), sort_keys=True)].append(about)
     contents = [json.loads(key) for key in found]
-    labels = _labels([_flat(content) for content in contents])
+    called = [members[0].get("label") or members[0]["learner"] for members in found.values()]
+    labels = _labels(
+        [_flat({**c, "learner": name}) for name, c in zip(called, contents, strict=True)]
+    )
     made = []
     for label, content, members in zip(labels, contents, found.values(), strict=True):
         members.sort(key=lambda about: int(about["seed"]))
@@ -273,12 +276,11 @@ def exponent(episodes: NDArray, values: NDArray[np.floating[Any]]) -> float:
     last = float(episodes[-1])
     wanted = last * np.logspace(-1.0, 0.0, POINTS)
     rows = np.unique(np.searchsorted(episodes, np.floor(wanted)).clip(0, len(episodes) - 1))
-    rows = rows[episodes[rows] >= last / 10.0 - 1.0]
     if len(rows) < 3 or not (values[rows] > 0.0).all():  # also where it is NaN
         return math.nan
     x, y = np.log(episodes[rows]), np.log(values[rows])
-    x = x - x.mean()
-    return float(x @ (y - y.mean()) / (x @ x))
+    x = x - x.mean()  # so that the mean of y does not count
+    return float(x @ y / (x @ x))
 
 
 def _curves(store: Store, metrics: Sequence[str]) -> dict[str, Columns]:

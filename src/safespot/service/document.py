@@ -52,7 +52,12 @@ def add_episodes(document: dict[str, Any], rules: Rules) -> dict[str, Any]:
     }
     document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     document["security"] = [{}, {"token": []}]
-    for path, item in _paths(rules).items():
+    paths = _paths(rules)
+    paths["/episodes"]["post"]["responses"]["201"]["links"] = {
+        name: {"operationId": name, "parameters": {"episode": "$response.body#/episode"}}
+        for name in ("decide", "outcome", "end", "expire")
+    }
+    for path, item in paths.items():
         document["paths"].setdefault(path, {}).update(item)
     for item in document["paths"].values():
         for operation in item.values():

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ..arrays import Episode, Float, InsideEpisode, Int, as_count, frozen
 from ..errors import InvalidEpisode, InvalidFile, InvalidOption, UnsafeBaseline
 from ..evidence.differences import check_totals
-from ..evidence.meter import meter_arrays
+from ..evidence.meter import check_meter, meter_arrays
 from ..learners.learner import Learner
 from ..model.problem import Problem
 from ..model.simulation import (
@@ -308,8 +308,10 @@ class Training:
         for name in RECORDED:
             _put(getattr(self.record, name)[:written], parts["record"][name])
         self.record.written[0] = written
+        kept = {f"state.{name}": array for name, array in parts["meter"].items()}
+        found = meter_arrays(check_meter(self.metering.state, kept))
         for name, array in meter_arrays(self.metering.state).items():
-            _put(array, parts["meter"][name])
+            _put(array, found[name])
         _put(self.metering.rows[:written], parts["meter"]["rows"])
         if self.audit is not None:
             _put(self.audit.totals, parts["audit"]["totals"])

@@ -1,0 +1,170 @@
+"""What is left in a folder by processes that died or by whoever removed a file: opened again, or refused in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+
+import safespot as ss
+from safespot.storage import durable, journal, tables
+from tests.reliability.survival import digest
+from tests.support.contract import H, M, Subject
+
+SPOT = Subject("spot", "masked")
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Journals of five episodes."""
+    monkeypatch.setattr(journal, "RECORDS", 5)
+
+
+def episodes(n: int) -> list[ss.Episode]:
+    rng = np.random.default_rng(1)
+    return [SPOT.episode(rng) for _ in range(n)]
+
+
+def begin(folder: Path, n: int) -> ss.Learner:
+    """A closed durable learner of n episodes; returns the plain one that saw the same."""
+    plain = SPOT.make()
+    with ss.open(folder, SPOT.make()) as learner:
+        for e in episodes(n):
+            learner.observe(e)
+            plain.observe(e)
+    return plain
+
+
+def snapshots(folder: Path) -> list[int]:
+    return list(journal.numbered(folder, "snapshot"))
+
+
+def test_a_snapshot_without_its_journal_serves_where_no_other_does(tmp_path: Path) -> None:
+    """A process died between the two, and the snapshot before was lost."""
+    folder = tmp_path / "it"
+    plain = begin(folder, 10)  # a journal from 0 and one from 5, both full
+    with ss.open(folder) as learner:
+        learner.learner.save(folder / "snapshot-000000000010.safetensors")
+    for number in (0, 5):
+        (folder / f"snapshot-{number:012d}.safetensors").unlink()
+    with ss.open(folder) as learner:
+        assert digest(learner.learner) == digest(plain)
+        assert journal.read(journal.place(folder, 10)).first == 10
+        learner.observe(episodes(1)[0])
+    assert snapshots(folder) == [10]  # it is not taken for a damaged one
+
+
+def test_doubts_come_from_the_journal_before_where_a_snapshot_has_none(tmp_path: Path) -> None:
+    folder = tmp_path / "it"
+    with ss.open(folder, SPOT.make()) as learner:
+        learner.note_rejected(7)
+        for e in episodes(5):
+            clipped = ss.Episode(
+                e.states, e.actions, e.rewards, e.constraints, e.thresholds, clipped=2
+            )
+            learner.observe(clipped)
+        learner.learner.save(folder / "snapshot-000000000005.safetensors")
+        doubts = vars(learner.interface.doubts).copy()
+    (folder / "snapshot-000000000000.safetensors").unlink()
+    with ss.open(folder) as learner:
+        assert vars(learner.interface.doubts) == doubts
+        assert learner.interface.doubts.rejected == 7
+        assert learner.interface.doubts.clipped == 10
+
+
+def test_a_snapshot_that_no_journal_leads_to_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "it"
+    begin(folder, 3)
+    other = begin(tmp_path / "other", 4)
+    (folder / "snapshot-000000000000.safetensors").unlink()
+    other.save(folder / "snapshot-000000000004.safetensors")
+    with pytest.raises(ss.InvalidFile, match=r"no whole snapshot that .*journal-0+ follows or"):
+        ss.open(folder)
+
+
+def test_the_owner_file_says_who_has_it_open_now(tmp_path: Path) -> None:
+    """However long the text of the one before was."""
+    folder = tmp_path / "it"
+    begin(folder, 1)
+    (folder / "owner").write_text("process 1 on a machine with a very long name" * 5)
+    with ss.open(folder):
+        said = (folder / "owner").read_text()
+        assert said.startswith("process ")
+        assert "long name" not in said
+
+
+def test_an_owner_that_cannot_be_read_is_in_use_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "it"
+    begin(folder, 1)
+
+    def unreadable(self: Path, *_: Any, **__: Any) -> Any:
+        raise PermissionError(self)
+
+    with ss.open(folder), monkeypatch.context() as patch:
+        patch.setattr(Path, "open", unreadable)
+        with pytest.raises(ss.InUse, match=r"is open already, by another process\. Close it"):
+            durable._take(folder)
+
+
+def test_nothing_is_read_from_a_closed_one(tmp_path: Path) -> None:
+    folder = tmp_path / "it"
+    begin(folder, 2)
+    learner = ss.open(folder)
+    learner.close()
+    for ask in (
+        lambda: next(learner.replay()),
+        lambda: learner.meter,
+        lambda: learner.act(0, 0, np.random.default_rng(0)),
+        lambda: learner.observe(episodes(1)[0]),
+        lambda: learner.observe_group([]),
+        lambda: learner.policies_after([1]),
+        lambda: learner.note_rejected(1),
+    ):
+        with pytest.raises(ss.InvalidOption, match="is closed; open it again"):
+            ask()
+
+
+def test_what_is_exported_is_each_step_in_its_place(tmp_path: Path) -> None:
+    folder = tmp_path / "it"
+    begin(folder, 7)
+    assert ss.export_episodes(folder, tmp_path / "trail.parquet") == 7
+    columns = "episode, step, state, action, next_state, constraint_0, policy_version"
+    found = duckdb.execute(f"select {columns} from '{tmp_path}/trail.parquet'").fetchnumpy()
+    seen = episodes(7)
+    np.testing.assert_array_equal(found["episode"], np.repeat(np.arange(1, 8), H))
+    np.testing.assert_array_equal(found["policy_version"], np.repeat(np.arange(7), H))
+    np.testing.assert_array_equal(found["step"], np.tile(np.arange(H), 7))
+    np.testing.assert_array_equal(found["state"], np.concatenate([e.states[:-1] for e in seen]))
+    np.testing.assert_array_equal(found["next_state"], np.concatenate([e.states[1:] for e in seen]))
+    np.testing.assert_array_equal(found["action"], np.concatenate([e.actions for e in seen]))
+    ours = np.concatenate([e.constraints[:, 0] for e in seen])
+    np.testing.assert_array_equal(found["constraint_0"], ours)
+    assert seen[0].constraints.shape == (H, M)
+
+
+def test_a_name_that_is_not_unicode_is_refused_before_duckdb_sees_it(tmp_path: Path) -> None:
+    with pytest.raises(ss.InvalidFile, match="has a name that is not Unicode"):
+        tables.csv(tmp_path / "log\udcff.csv")
+
+
+def test_rows_are_counted_before_they_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """8 bytes a number of every column of every file."""
+    for name, rows in (("a", 10), ("b", 30)):
+        duckdb.execute(f"copy (select range from range({rows})) to '{tmp_path}/{name}.parquet'")
+    paths = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
+    with tables.connect() as database:
+        monkeypatch.setenv("SAFESPOT_MEMORY", str(8 * 3 * 40))
+        tables.check_rows(database, paths, 3)
+        monkeypatch.setenv("SAFESPOT_MEMORY", str(8 * 3 * 40 - 1))
+        with pytest.raises(ss.InvalidFile, match=f"{tmp_path.name} asks for 960 bytes"):
+            tables.check_rows(database, paths, 3)
+        tables.check_rows(database, paths[:1], 3)
+        with pytest.raises(ss.InvalidFile, match=r"b\.parquet asks for 1,200 bytes"):
+            tables.check_rows(database, paths[1:], 5)

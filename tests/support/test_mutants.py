@@ -1,0 +1,131 @@
+"""Changes of a toy module: which there are, and that exactly those are noticed that its tests notice."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.changes import changes
+from tests.support.trials import ROOT
+
+TOY = '''
+"""What is left out: texts, types, tolerances."""
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    FAST = 1 + 1
+
+LIMIT = 3
+BLOCK = 512
+
+
+def inside(x: "int | None", near: float = 1e-9) -> bool:
+    """0 < 1."""
+    if x < 0:
+        raise ValueError(f"{x + 1} is {1 + 1}")
+    return x <= LIMIT and not x == 2
+
+
+def add(values):
+    total = 0
+    for value in values:
+        total += value
+    return total
+
+
+def spin(n):
+    while n > 0:
+        n -= 1
+    return n
+'''
+TESTS = """
+import pytest
+import toy
+
+
+@pytest.mark.parametrize(("x", "kept"), [(3, True), (2, False), (1, True)])
+def test_inside(x, kept):
+    assert toy.inside(x) == kept
+
+
+def test_spin():
+    assert toy.spin(3) == 0
+
+
+def test_add():
+    toy.add([1, 2])
+"""
+RUN = """
+import json, sys
+from pathlib import Path
+from tests.support.changes import changes
+from tests.support import trials
+trials.GRACE = 1.0
+found = {}
+code = trials.try_all(changes(Path("toy.py").absolute()), ["test_toy.py"], found, lambda: None, 1.0)
+Path("found.json").write_text(json.dumps(found))
+sys.exit(code)
+"""
+UNNOTICED = {
+    # nothing asks what `add` returns
+    "total = 0": "add: 0 → 1",
+    "operator": "add: total += value → total -= value",
+    "dropped": "add: total += value → pass",
+    "returned": "add: return total → return None",
+    # nothing below 0 or at 0 or beyond the limit is tried
+    "error": "inside: raise ValueError(f'{x + 1} is {1 + 1}') → pass",
+    "edge": "inside: x < 0 → x <= 0",
+    "limit": ": 3 → 4",
+    "zero": "inside: 0 → 1",
+}
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Path:
+    (tmp_path / "toy.py").write_text(TOY)
+    (tmp_path / "test_toy.py").write_text(TESTS)
+    (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
+    return tmp_path
+
+
+def test_what_may_be_changed_and_what_is_left_out(toy: Path) -> None:
+    found = [change.key.partition(":")[2] for change in changes(toy / "toy.py")]
+    assert len(set(found)) == len(found)
+    assert sorted(key.partition(" #")[0] for key in found if key.startswith(("inside", ":"))) == [
+        ": 3 → 4",
+        "inside: 0 → 1",
+        "inside: 2 → 3",
+        "inside: if x < 0: → if not x < 0:",
+        "inside: not x == 2 → x == 2",
+        "inside: raise ValueError(f'{x + 1} is {1 + 1}') → pass",
+        "inside: return x <= LIMIT and (not x == 2) → return None",
+        "inside: x < 0 → x <= 0",
+        "inside: x < 0 → x >= 0",
+        "inside: x <= LIMIT and (not x == 2) → x <= LIMIT or not x == 2",
+        "inside: x <= LIMIT → x < LIMIT",
+        "inside: x <= LIMIT → x > LIMIT",
+        "inside: x == 2 → x != 2",
+    ]
+    assert [change.key for change in changes(toy / "toy.py", seed=1)] != found
+
+
+def test_changes_that_no_test_notices_are_found(toy: Path) -> None:
+    path = os.pathsep.join([str(ROOT / "src"), str(ROOT), str(toy)])
+    done = subprocess.run(
+        [sys.executable, "-c", RUN], cwd=toy, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads((toy / "found.json").read_text())
+    assert not [key for key in found if key.startswith("control")]
+    unnoticed = {
+        key.partition(":")[2].partition(" #")[0]
+        for key, outcome in found.items()
+        if outcome in ("survived", "no test")
+    }
+    assert unnoticed == set(UNNOTICED.values())
+    assert any(outcome in ("by its end", "by the clock") for outcome in found.values())  # `spin`

@@ -1,0 +1,371 @@
+"""Single changes of the code, each tried in a fork of a warm process.
+
+One process imports everything and runs the tests once, line by line, to learn which test runs which lines. Then each
+change is tried in a fork of it: the code of one function is exchanged in place, and the tests that run its lines are
+run, the fastest first, until one fails (`noticed`). What runs when a module is imported (constants, defaults, fields)
+is changed in a fork that forgets the package and imports it again. An endless loop counts as noticed: a fork may take
+three times the processor time of its tests, and nine times as long by the clock. Before every 25th change a fork
+changes nothing, and must not be noticed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import importlib.machinery
+import importlib.util
+import itertools
+import json
+import os
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import CodeType, FrameType, FunctionType
+from typing import Any, NoReturn
+
+import pytest
+
+from tests.support.changes import Change
+
+ROOT = Path(__file__).parents[2]
+OPTIONS = ("-q", "-m", "not slow", "-p", "no:cacheprovider", "--hypothesis-profile", "mutants")
+# Processor seconds of a test that takes part; uncompiled, most take long and few say more than the quick ones.
+LONGEST = 1.0 if os.environ.get("NUMBA_DISABLE_JIT") else 4.0
+CALLS = 30  # of a function in one test that are followed line by line
+GRACE = 5.0  # seconds that a fork may take beyond three times those of its tests
+CONTROL = 25  # one fork in so many changes nothing
+MEMORY = 6 * 2**30  # bytes that a fork may ask for beyond those it has
+
+Lines = dict[str, set[int]]
+
+
+def try_all(
+    left: Sequence[Change], tests: list[str], found: dict[str, str], save: Callable, patience: float
+) -> int:
+    """Try changes with some tests; pytest's exit code."""
+    with open(os.devnull, "w") as nothing:
+        os.dup2(nothing.fileno(), 1)
+    trial = Trial(left, found, save, patience)
+    with trial.tracer, tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        options = [*OPTIONS, f"--basetemp={folder}/first", *tests]
+        return int(pytest.main(options, plugins=[trial]))
+
+
+class Trial:
+    """A pytest plugin in whose place of running the tests the changes are tried."""
+
+    def __init__(
+        self, room: Sequence[Change], found: dict[str, str], save: Callable, patience: float
+    ):
+        self.room, self.found, self.save, self.patience = room, found, save, patience
+        self.files = {str(change.file) for change in room}
+        self.lines: dict[str, Lines] = {}  # of each test
+        self.seconds: dict[str, float] = {}  # of each test that passes
+        self.imported: Lines = defaultdict(set)  # what runs while modules are imported
+        self.functions: dict[tuple[str, str], list[FunctionType]] = defaultdict(list)
+        self.caches: list[Any] = []
+        self.failed = False
+        self.child = False
+        self.tracer = Tracer(self.files)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """A test file that cannot be imported notices a change."""
+        if report.failed and self.child:
+            os._exit(1)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """In a fork the first failure ends it."""
+        self.failed |= report.failed
+        if report.failed and self.child:
+            os._exit(1)
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Follow the tests, take their time, try the changes."""
+        if session.testsfailed:
+            raise session.Failed("tests cannot be imported")
+        if self.child:  # everything was imported again
+            run(session.items)
+            os._exit(0)
+        items = {item.nodeid: item for item in session.items}
+        self.follow(session.items)
+        self.time(session.items)
+        self.look_round()
+        say(
+            f"  {len(self.seconds)} of {len(items)} tests take part, {sum(self.seconds.values()):.0f} s"
+        )
+        for count, change in enumerate(self.room):
+            began, chosen = time.monotonic(), self.choose(change)
+            if not chosen:
+                self.found[change.key] = "no test"
+            else:
+                if count % CONTROL == 0 and self.fork(None, [items[name] for name in chosen]):
+                    self.found[f"control {change.key}"] = "noticed"
+                noticed = self.fork(change, [items[name] for name in chosen])
+                self.found[change.key] = noticed or "survived"
+            self.save()
+            took = time.monotonic() - began
+            say(f"  {took:5.1f} s, {len(chosen):3} tests: {self.found[change.key]}: {change.key}")
+        return True
+
+    def follow(self, items: list[pytest.Item]) -> None:
+        """Which lines each test runs. This process runs them, so that kernels are loaded for all forks."""
+        for item, after in itertools.zip_longest(items, items[1:]):
+            self.failed, self.tracer.lines = False, defaultdict(set)
+            _limit(2 * LONGEST)
+            with self.tracer:
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
+            _limit(0.0)
+            if not self.failed:
+                self.lines[item.nodeid] = self.tracer.lines
+        self.imported = self.tracer.imported
+
+    def time(self, items: list[pytest.Item]) -> None:
+        """How long each test takes in a fork, untraced; who fails, takes too long or ends the fork takes no part."""
+        left = [item for item in items if item.nodeid in self.lines]
+        while left:
+            reading, writing = os.pipe()
+            if not (pid := os.fork()):
+                try:
+                    self.time_in_fork(left, writing)
+                finally:
+                    os._exit(0)
+            os.close(writing)
+            with os.fdopen(reading) as told:
+                found = [json.loads(line) for line in told]
+            os.waitpid(pid, 0)
+            self.seconds |= {left[k].nodeid: took for k, took in found if took is not None}
+            left = left[1 + max((k for k, _ in found), default=0) :]
+
+    def time_in_fork(self, items: list[pytest.Item], writing: int) -> None:
+        """Tell which test begins (None), and how long it took if it passed."""
+        with os.fdopen(writing, "w") as out:
+            for k, item in enumerate(items):
+                print(json.dumps([k, None]), file=out, flush=True)
+                began, self.failed = time.process_time(), False
+                _limit(LONGEST)
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+                _limit(0.0)
+                if not self.failed:
+                    print(json.dumps([k, time.process_time() - began]), file=out, flush=True)
+
+    def look_round(self) -> None:
+        """Find every function that may be exchanged and every cache, once for all forks."""
+        gc.collect()
+        for value in gc.get_objects():
+            if isinstance(value, FunctionType) and value.__code__.co_filename in self.files:
+                code = value.__code__
+                self.functions[code.co_filename, code.co_qualname].append(value)
+            elif isinstance(value, functools._lru_cache_wrapper) and value.__module__.startswith(
+                ("safespot", "tests")
+            ):
+                self.caches.append(value)
+        gc.freeze()  # so that forks share the memory
+
+    def choose(self, change: Change) -> list[str]:
+        """The tests that run its lines, the fastest first, as far as patience goes."""
+        name, (first, last) = str(change.file), change.lines
+        here = set(range(first, last + 1))
+        touching = [
+            test
+            for test in self.seconds
+            if (lines := self.lines[test].get(name)) and (not change.function or lines & here)
+        ]
+        touching.sort(key=self.seconds.__getitem__)
+        spent = itertools.accumulate(self.seconds[test] for test in touching)
+        return [
+            test
+            for test, until in zip(touching, spent, strict=True)
+            if until < self.patience or test == touching[0]
+        ]
+
+    def fork(self, change: Change | None, items: list[pytest.Item]) -> str:
+        """How a change was noticed in a fork; "" if it was not."""
+        allowed = 3 * sum(self.seconds[item.nodeid] for item in items) + GRACE
+        folder = Path(tempfile.mkdtemp(prefix="mutant-"))
+        pid = os.fork()
+        if not pid:
+            self.child = True
+            try:
+                self.try_it(change, items, folder, allowed)
+            except BaseException:  # the test's own end of the process, too
+                os._exit(1)
+        status = _wait(pid, 3 * allowed)
+        shutil.rmtree(folder, ignore_errors=True)
+        if status is None:
+            return "by the clock"
+        return {0: "", 1: "noticed"}.get(status, "by its end")
+
+    def try_it(
+        self, change: Change | None, items: list[pytest.Item], folder: Path, allowed: float
+    ) -> NoReturn:
+        """Change the code and run the tests; ends this process."""
+        os.setsid()
+        resource.setrlimit(resource.RLIMIT_CPU, (int(allowed), int(allowed) + 1))
+        used = 4096 * int(Path("/proc/self/statm").read_text().split()[0])
+        resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
+        items[0].config._tmp_path_factory._basetemp = folder  # type: ignore[attr-defined]
+        for cache in self.caches:
+            cache.cache_clear()
+        here = self.functions.get((str(change.file), change.function), []) if change else []
+        if change is None or (not self.at_import(change) and exchange(change, here)):
+            run(items)
+            os._exit(0)
+        import_anew(change)
+        # A change may move the names of cases, so all cases of a test are run.
+        names = list(dict.fromkeys(item.nodeid.partition("[")[0] for item in items))
+        code = pytest.main([*OPTIONS, f"--basetemp={folder}/anew", *names], plugins=[self])
+        os._exit(int(code != 0))
+
+    def at_import(self, change: Change) -> bool:
+        first, last = change.lines
+        return not self.imported[str(change.file)].isdisjoint(range(first, last + 1))
+
+
+class Tracer:
+    """Follows the lines of some files, in all threads; a function's first calls only."""
+
+    def __init__(self, files: set[str]) -> None:
+        self.files = files
+        self.lines: Lines = defaultdict(set)
+        self.imported: Lines = defaultdict(set)
+        self.calls = Counter[CodeType]()
+
+    def __enter__(self) -> None:
+        self.calls.clear()
+        threading.settrace(self.called)
+        sys.settrace(self.called)
+
+    def __exit__(self, *error: object) -> None:
+        sys.settrace(None)
+        threading.settrace(None)
+
+    def called(self, frame: FrameType, event: str, argument: Any) -> Any:
+        """Python calls it for each call of a function."""
+        code = frame.f_code
+        if code.co_filename not in self.files or self.calls[code] >= CALLS:
+            return None
+        self.calls[code] += 1
+        lines = {self.lines[code.co_filename].add}
+        if _importing(frame):
+            lines.add(self.imported[code.co_filename].add)
+        if code.co_name != "<module>":
+            for add in lines:
+                add(frame.f_lineno)
+
+        def at_line(frame: FrameType, event: str, argument: Any) -> Any:
+            for add in lines:
+                add(frame.f_lineno)
+            return at_line
+
+        return at_line
+
+
+def _importing(frame: FrameType | None) -> bool:
+    """Whether a module of ours or of the tests is being imported."""
+    while frame is not None:
+        if frame.f_code.co_name == "<module>" and frame.f_code.co_filename.startswith(str(ROOT)):
+            return "__main__" not in frame.f_globals.get("__name__", "")
+        frame = frame.f_back
+    return False
+
+
+class TooLong(BaseException):
+    """A test that takes too long to be repeated for every change; nothing but pytest catches it."""
+
+
+def _limit(seconds: float) -> None:
+    """Interrupt what runs after so many seconds of the processor, or five times as many by the clock; 0: no more."""
+
+    def interrupt(*_: object) -> NoReturn:
+        raise TooLong
+
+    for timer, number, factor in (
+        (signal.ITIMER_PROF, signal.SIGPROF, 1),
+        (signal.ITIMER_REAL, signal.SIGALRM, 5),
+    ):
+        signal.signal(number, interrupt)
+        signal.setitimer(timer, factor * seconds)
+
+
+def run(items: list[pytest.Item]) -> None:
+    """Run tests as pytest does."""
+    for item, after in itertools.zip_longest(items, items[1:]):
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
+
+
+def exchange(change: Change, functions: list[FunctionType]) -> bool:
+    """Give the functions of that name the changed code; whether that was possible."""
+    code = _find(compile(change.tree, str(change.file), "exec"), change.function)
+    if code is None or any(f.__code__.co_freevars != code.co_freevars for f in functions):
+        return False
+    for function in functions:
+        function.__code__ = code
+    return bool(functions)
+
+
+def _find(code: CodeType, qualname: str) -> CodeType | None:
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            if inner.co_qualname == qualname:
+                return inner
+            if qualname.startswith(f"{inner.co_qualname}.") and (found := _find(inner, qualname)):
+                return found
+    return None
+
+
+def import_anew(change: Change) -> None:
+    """Forget the package and the tests; the changed module is imported when one asks for it."""
+    named = {getattr(module, "__file__", ""): name for name, module in sys.modules.items()}
+    target = named[str(change.file)]
+    code = compile(change.tree, str(change.file), "exec")
+
+    class Loader(importlib.machinery.SourceFileLoader):
+        def get_code(self, fullname: str) -> CodeType | None:
+            return code if fullname == target else super().get_code(fullname)
+
+    class Finder:
+        @staticmethod
+        def find_spec(name: str, path: Any = None, module: Any = None) -> Any:
+            if name != target:
+                return None
+            where = [str(change.file.parent)] if change.file.name == "__init__.py" else None
+            return importlib.util.spec_from_file_location(
+                name, change.file, loader=Loader(name, str(change.file)), submodule_search_locations=where
+            )  # fmt: skip
+
+    for name in list(sys.modules):
+        if name.partition(".")[0] in ("safespot", "tests", target):
+            del sys.modules[name]
+    sys.meta_path.insert(0, Finder)
+
+
+def _wait(pid: int, seconds: float) -> int | None:
+    """The exit code of a fork (negative: a signal); None and no process left if it takes too long."""
+    until, pause = time.monotonic() + seconds, 0.002
+    ended, status = os.waitpid(pid, os.WNOHANG)
+    while not ended and time.monotonic() < until:
+        time.sleep(pause)
+        pause = min(2 * pause, 0.05)
+        ended, status = os.waitpid(pid, os.WNOHANG)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+    if not ended:
+        os.waitpid(pid, 0)
+        return None
+    return os.waitstatus_to_exitcode(status)
+
+
+def say(text: str) -> None:
+    """Beside what pytest captures."""
+    os.write(SAID, f"{text}\n".encode())
+
+
+SAID = os.dup(2)
