@@ -73,6 +73,11 @@ def render(shown: Sequence[Shown]) -> str:
     return document(title, content, "page.js", colors)
 
 
+def style() -> str:
+    """The style sheet of every page, also of those that need no script."""
+    return _part("page.css")
+
+
 def document(title: str, body: str, script: str, more_style: str = "") -> str:
     """A whole HTML file that brings all it needs: the style of every page, Vega, and a script of the package.
 
@@ -86,7 +91,7 @@ def document(title: str, body: str, script: str, more_style: str = "") -> str:
 <meta name="color-scheme" content="light dark">
 <title>safespot: {escape(title)}</title>
 <link rel="icon" href="data:,">
-<style>{_part("page.css")}{more_style}</style>
+<style>{style()}{more_style}</style>
 </head>
 {body}
 <script>{bundle()}</script>
