@@ -10,7 +10,8 @@ Protocol, fixed before the runs:
   at least 95 % of the optimum.
 - *proven*: the first episode after which something to deploy is proven safe without the truth, with confidence 0.95: a
   certificate of `SpotEpochs`, for others what `certify_played` would have said when it was first asked for.
-- Seconds are processor time of learning, plans included and compiling not, up to that episode.
+- Seconds are that many episodes at the run's mean processor time of one, plans included and compiling not. They
+  plan more often early on, so that the first episodes took longer than that.
 
 A dash is what did not happen within the episodes played.
 """
