@@ -25,8 +25,8 @@ def test_the_page_of_a_service_follows_it(tmp_path: Path, browser: Any) -> None:
     folder, port = tmp_path / "ward-7", free_port()
     with ss.open(folder, uniform(start=0)) as learner:
         for _ in range(5):  # before it is served
-            signals = ([0.5, 0.5], [[0.25], [0.25]], [[0.75], [0.75]])
-            learner.observe(ss.Episode([0, 0, 0], [0, 0], *signals))
+            seen: Any = ([0, 0, 0], [0, 0], [0.5, 0.5], [[0.25], [0.25]], [[0.75], [0.75]])
+            learner.observe(ss.Episode(*seen))
     token = add_token(folder, "ward", ["decide", "read"])
     address, process = f"http://127.0.0.1:{port}", served(folder, port)
     try:
