@@ -122,6 +122,19 @@ def test_the_order_of_an_array_is_its_files(tmp_path: Path) -> None:
         read_array(tmp_path / "none.npy")
 
 
+def test_an_archive_may_not_ask_for_more_than_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.savez_compressed(tmp_path / "model.npz", **arrays())
+    with zipfile.ZipFile(tmp_path / "model.npz") as archive:
+        asked = sum(entry.file_size for entry in archive.infolist())
+    monkeypatch.setenv("SAFESPOT_MEMORY", str(asked))
+    read_cmdp(tmp_path / "model.npz")
+    monkeypatch.setenv("SAFESPOT_MEMORY", str(asked - 1))
+    with pytest.raises(ss.InvalidFile, match=f"asks for {asked:,} bytes"):
+        read_cmdp(tmp_path / "model.npz")
+
+
 def test_a_compression_that_numpy_does_not_use(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "model.npz", "w", zipfile.ZIP_LZMA) as archive:
         archive.writestr("rewards.npy", b"")
