@@ -134,6 +134,6 @@ def test_policies_are_found_again_and_tickets(tmp_path: Path) -> None:
             (None if policy is None else policy.copy(), e.rewards) for policy, e in learner.replay()
         ]
     assert len(again) == 7
-    for (policy, rewards), n in zip(again, range(10, 17), strict=True):
-        np.testing.assert_array_equal(policy, policies[n])
+    for (own_policy, rewards), n in zip(again, range(10, 17), strict=True):
+        np.testing.assert_array_equal(own_policy, policies[n])
         np.testing.assert_array_equal(rewards, seen[n].rewards)
