@@ -130,8 +130,10 @@ def test_policies_are_found_again_and_tickets(tmp_path: Path) -> None:
         assert learner.first == 1
         journal.place(tmp_path / "it", 0).unlink()
         assert learner.first == 11  # the journal from 5 on has no snapshot any more
-        again = [(None if pi is None else pi.copy(), e.rewards) for pi, e in learner.replay()]
+        again = [
+            (None if policy is None else policy.copy(), e.rewards) for policy, e in learner.replay()
+        ]
     assert len(again) == 7
-    for (after, rewards), n in zip(again, range(10, 17), strict=True):
-        np.testing.assert_array_equal(after, policies[n])
+    for (own_policy, rewards), n in zip(again, range(10, 17), strict=True):
+        np.testing.assert_array_equal(own_policy, policies[n])
         np.testing.assert_array_equal(rewards, seen[n].rewards)
