@@ -39,12 +39,10 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Put a page for each public module behind the reference's first page."""
     for section in config.nav or []:
         if "Reference" in section:
-            pages = [{module: _page(module)} for module in public_modules()]
-            section["Reference"] = [
-                section["Reference"],
-                {"The command": "reference/command.md"},
-                *pages,
-            ]
+            names, *catalogue = section["Reference"]
+            modules = [{module: _page(module)} for module in public_modules()]
+            command = {"The command": "reference/command.md"}
+            section["Reference"] = [names, command, *catalogue, {"Modules": modules}]
     return config
 
 

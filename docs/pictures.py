@@ -18,7 +18,7 @@ import safespot as ss
 
 DOCS = Path(__file__).parent
 EPISODES = 50_000
-# What the page advises; `options` of a run add to it.
+# Slow enough for an eye to follow, as the page says; `options` of a run add to it.
 ADVICE: dict[str, Any] = {
     "bonus_scale": 0.01,
     "estimator": "pooled",

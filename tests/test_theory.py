@@ -173,3 +173,31 @@ def test_bounds_of_a_trial_are_no_further_apart_than_proven(p: float) -> None:
     assert 0.0 < apart <= proven
     worst = (4.41 * math.log1p(16 * n) + 17.8 * (level + 4.4)) / math.sqrt(n)
     assert proven <= worst
+
+
+@pytest.mark.parametrize(("S", "H"), [(5, 4), (60, 8), (700, 10)])
+def test_auto_lets_pairs_leave_their_cap_at_once(S: int, H: int) -> None:
+    sizes = {"S": S, "A": 3, "H": H, "m": 1, "T": 20_000}
+    scale = theory.scale_to_leave_cap(**sizes)
+    assert theory.bonus(**sizes, n=1, bonus_scale=scale) == pytest.approx(0.06)
+    assert theory.visits_to_leave_cap(**sizes, mean=0.93, bonus_scale=scale) == 1
+    assert theory.visits_to_leave_cap(**sizes, mean=0.95, bonus_scale=scale) == 2
+    with pytest.raises(ss.InvalidOption, match="never leaves its cap"):
+        theory.scale_to_leave_cap(**sizes, mean=1.0)
+
+
+def test_spot_takes_the_scale_and_steps_to_match() -> None:
+    f = ss.problems.make("machine").interface
+    sizes = {"S": 2, "A": 2, "H": 2, "m": 1, "T": 500}
+    paper = ss.Spot(**f, episodes=500, slack=1.0)
+    auto = ss.Spot(**f, episodes=500, slack=1.0, bonus_scale="auto")
+    given = ss.Spot(**f, episodes=500, slack=1.0, bonus_scale="auto", policy_step=0.1)
+    assert auto.rates.radii.bonus_scale == theory.scale_to_leave_cap(**sizes)
+    assert auto.rates.eta == pytest.approx(4.0 * paper.rates.eta)
+    assert auto.rates.step == pytest.approx(4.0 * paper.rates.step)
+    assert (given.rates.eta, given.rates.step) == (0.1, auto.rates.step)
+    assert paper.rates.radii.bonus_scale == 1.0
+    with pytest.raises(ss.InvalidOption, match="'auto' or a number"):
+        ss.Spot(**f, episodes=500, slack=1.0, bonus_scale="automatic")
+    with pytest.raises(ss.InvalidOption, match="is for spot"):
+        ss.RegularizedPrimalDual(**f, episodes=500, slack=1.0, bonus_scale="auto")

@@ -2,7 +2,7 @@
 
     python examples/service/client.py http://127.0.0.1:8000 --patients 200 [--token TOKEN]
 
-One patient after the other: begin an episode, ask for a dose at every block, say what came of it, end. Requests may
+One patient after the other: begin an episode, ask for a dose at every block, say what came of it, end. A request may
 be repeated until it is answered, so a service that restarts in between costs nothing but time. What is treated here is
 a stand-in for your own process: four states of health, three doses, six blocks.
 """
@@ -10,40 +10,49 @@ a stand-in for your own process: four states of health, three doses, six blocks.
 from __future__ import annotations
 
 import argparse
+import http.client
 import json
 import random
 import time
-import urllib.error
-import urllib.request
 from typing import Any
+from urllib.parse import urlsplit
 
 WORST, DOSES = 3, (0.0, 0.3, 0.8)  # the state that patients come in, how badly each dose is borne
 
 
 class Service:
-    """The service, asked until it answers."""
+    """The service, asked until it answers, over one connection that is opened again when it is gone."""
 
     def __init__(self, address: str, token: str = "") -> None:
-        self.address, self.token = address.rstrip("/"), token
+        self.connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=60)
+        self.headers = {"Content-Type": "application/json"}
+        if token:
+            self.headers["Authorization"] = f"Bearer {token}"
 
     def post(self, path: str, body: Any = None, key: str = "") -> Any:
-        """Send JSON, and again where there is no answer; a refusal is an error that says why."""
-        headers = {"Content-Type": "application/json"}
-        if self.token:
-            headers["Authorization"] = f"Bearer {self.token}"
-        if key:
-            headers["Idempotency-Key"] = key
-        data = json.dumps(body or {}).encode()
-        request = urllib.request.Request(self.address + path, data, headers, method="POST")
+        """Send JSON; every request may be repeated, so that an answer that was lost costs nothing."""
+        return self.ask(
+            "POST", path, json.dumps(body or {}), {"Idempotency-Key": key} if key else {}
+        )
+
+    def get(self, path: str) -> Any:
+        """What there is to read."""
+        return self.ask("GET", path, None, {})
+
+    def ask(self, method: str, path: str, body: str | None, more: dict[str, str]) -> Any:
+        """The answer; again where there is none, and an error that says why where it is a refusal."""
         while True:
             try:
-                with urllib.request.urlopen(request, timeout=60) as answer:
-                    return json.load(answer)
-            except urllib.error.HTTPError as refused:
-                if refused.code not in (429, 503):
-                    raise SystemExit(f"{path}: {refused.read().decode()}") from None
-            except OSError:
-                pass  # it restarts, or the network is down
+                self.connection.request(method, path, body, self.headers | more)
+                answer = self.connection.getresponse()
+                said = answer.read()
+            except (OSError, http.client.HTTPException):  # it restarts, or the network is down
+                self.connection.close()
+            else:
+                if answer.status < 400:
+                    return json.loads(said)
+                if answer.status not in (429, 503):
+                    raise SystemExit(f"{path}: {said.decode()}")
             time.sleep(0.5)
 
 

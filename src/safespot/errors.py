@@ -204,7 +204,12 @@ def unknown(what: str, name: object, names: Collection[str]) -> str:
     >>> print(unknown("option", "policy_stp", ["dual_step", "policy_step"]))
     unknown option 'policy_stp'; did you mean `policy_step`? Expected one of: dual_step, policy_step.
     """
-    near = difflib.get_close_matches(str(name).lower(), names, n=1)
-    hint = f"; did you mean `{near[0]}`?" if near else "."
+    hint = nearest(name, names) or "."
     expected = f"one of: {', '.join(names)}" if names else f"no {what}"
     return f"unknown {what} {name!r}{hint} Expected {expected}."
+
+
+def nearest(name: object, names: Collection[str]) -> str:
+    """The question after the name that was probably meant; nothing where none is near."""
+    near = difflib.get_close_matches(str(name).lower(), names, n=1)
+    return f"; did you mean `{near[0]}`?" if near else ""

@@ -100,6 +100,28 @@ def visits_to_leave_cap(
     return math.floor((once / (1.0 - mean)) ** 2) + 1
 
 
+def scale_to_leave_cap(
+    S: int, A: int, H: int, m: int, T: int, *, mean: float = 0.94, delta: float = 0.05
+) -> float:
+    """The scale from which on a pair of that `mean` needs a second visit to leave its cap (`visits_to_leave_cap`).
+
+    At a mean of 0.94 it is what ``bonus_scale="auto"`` takes: the bonus of a first visit is then 0.06, whatever the
+    problem's size. docs/choosing.md has the measurement behind that number.
+
+    Examples:
+        >>> from safespot import theory
+        >>> small, large = ({"S": S, "A": 3, "H": 5, "m": 1, "T": 10_000} for S in (5, 60))
+        >>> print(f"{theory.scale_to_leave_cap(**small):.4f} {theory.scale_to_leave_cap(**large):.4f}")
+        0.0022 0.0012
+        >>> theory.visits_to_leave_cap(**large, mean=0.93, bonus_scale=theory.scale_to_leave_cap(**large))
+        1
+
+    """
+    if mean >= 1.0:
+        raise InvalidOption(f"mean must be below 1, got {mean}: such a pair never leaves its cap.")
+    return (1.0 - mean) / bonus(S, A, H, m, T, 1, delta=delta)
+
+
 def sum_of_threshold_radii(
     S: int,
     A: int,

@@ -89,6 +89,7 @@ def test_a_wrong_value_is_quoted_as_it_stands(
     frame.to_csv(tmp_path / "ward.csv", index=False)
     (rejection,) = read(tmp_path / "ward.csv", horizon=2).rejected
     assert str(rejection).endswith(said)
+    assert "inf" not in str(rejection)
     assert rejection.episode == 7
 
 

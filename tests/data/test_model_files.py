@@ -107,7 +107,7 @@ def test_the_length_of_an_episode_is_paid_for_by_every_constraint(
 
 def test_the_order_of_an_array_is_its_files(tmp_path: Path) -> None:
     expected = read_cmdp(write_toml(tmp_path / "model.toml", MODEL))
-    turned: Any = {name: np.array(value, order="F") for name, value in arrays().items()}
+    turned: dict[str, Any] = {name: np.array(value, order="F") for name, value in arrays().items()}
     np.savez_compressed(tmp_path / "model.npz", **turned)
     assert read_cmdp(tmp_path / "model.npz") == expected
     array = np.asfortranarray(np.arange(6.0).reshape(2, 3))
@@ -150,8 +150,8 @@ def test_names_and_units_come_along(tmp_path: Path) -> None:
     }
     plain = {k: v for k, v in named.items() if k != "units"}
     write_toml(tmp_path / "model.toml", plain)
-    as_arrays: Any = {k: np.array(v) for k, v in plain.items()}
-    np.savez(tmp_path / "model.npz", **as_arrays)
+    by_name: dict[str, Any] = {k: np.array(v) for k, v in plain.items()}
+    np.savez(tmp_path / "model.npz", **by_name)
     texts = {k: json.dumps(named[k]) for k in ("senses", "state_names", "units")}
     numbers = {k: v for k, v in arrays().items() if k != "senses"}
     save_file(numbers, tmp_path / "model.safetensors", {**texts, "note": "not for us"})

@@ -132,8 +132,8 @@ def test_pictures_are_what_the_package_draws(tmp_path: Path) -> None:
         np.testing.assert_allclose(numbers, expected, atol=1.5, err_msg=say)
 
 
-def test_the_tables_of_scaling_are_the_measured_ones() -> None:
-    page = (DOCS / "scaling.md").read_text(encoding="utf-8")
+def test_the_tables_of_growth_are_the_measured_ones() -> None:
+    page = (DOCS / "performance.md").read_text(encoding="utf-8")
     for name, table in scaling.tables().items():
         assert table.count("\n") > 5, name
         assert f"<!-- {name}:begin -->\n{table}\n<!-- {name}:end -->" in page, (

@@ -1,4 +1,4 @@
-"""The Slurm recipe of docs/scaling.md as it stands there, on a cluster of one node, with a worker killed on the way."""
+"""The Slurm recipe of docs/cluster.md as it stands there, on a cluster of one node, with a worker killed on the way."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def until(holds: Callable[[], Any], seconds: float = 60.0) -> None:
 
 def recipe(tasks: int) -> str:
     """The script of the page, for so many tasks and the environment that runs the tests."""
-    page = (Path(__file__).parents[2] / "docs" / "scaling.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "cluster.md").read_text(encoding="utf-8")
     (script,) = re.findall(r"## Slurm\n.*?```sh\n(.*?)```", page, re.DOTALL)
     changes = {"--ntasks=128": f"--ntasks={tasks}", "source .venv/bin/activate\n": ""}
     for found, wanted in changes.items():

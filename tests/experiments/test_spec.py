@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import safespot as ss
-from safespot.experiments import as_spec, read_spec
+from safespot.experiments import Store, as_spec, read_spec
 from safespot.experiments.settings import make_learner, read_setting
 from safespot.experiments.spec import (
     DriftSpec,
@@ -23,7 +23,8 @@ from safespot.experiments.spec import (
     SignalsSpec,
     Spec,
 )
-from tests.support.sweeping import TINY, tiny
+from safespot.report import findings
+from tests.support.sweeping import TINY, sweep_inline, tiny
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "sweeps").glob("*.toml"))
 
@@ -182,6 +183,87 @@ def test_all_errors_are_named_at_once_with_their_keys(tmp_path: Path) -> None:
             "learners.0.grid.stance.0", "learners.0.anytime",
         ]
     )  # fmt: skip
+
+
+def test_a_wrong_problem_hides_nothing_of_a_learner(tmp_path: Path) -> None:
+    (tmp_path / "bad.toml").write_text(
+        """
+        episode = 10
+        episodes = 10
+        seeds = 1
+        [[problem]]
+        name = "dosng"
+        [[problem]]
+        name = "random"
+        options.stats = 3
+        [[problem]]
+        name = "random"
+        options.states = -3
+        [[learners]]
+        name = "spot"
+        options = { rho = "slter", policy_stp = 0.1, delta = 5 }
+        grid.window = [1.0, 7.0]
+        grid.stanc = [0]
+        [[learners]]
+        name = "spto"
+        [[learners]]
+        name = "dope"
+        """
+    )
+    with pytest.raises(ss.InvalidOption) as raised:
+        read_spec(tmp_path / "bad.toml")
+    said = dict(line.strip().split(": ", 1) for line in str(raised.value).splitlines()[1:])
+    near = {
+        "episode": "episodes", "problem.0.name": "dosing", "problem.1.options.stats": "states",
+        "learners.0.options.rho": "slater", "learners.0.options.policy_stp": "policy_step",
+        "learners.0.grid.stanc": "stance", "learners.1.name": "spot",
+    }  # fmt: skip
+    for key, name in near.items():
+        assert f"did you mean `{name}`?" in said[key]
+    assert "states must be at least 1" in said["problem.2"]
+    assert "got 5" in said["learners.0.options.delta"]
+    assert "got 7" in said["learners.0.grid.window"]
+    assert "`baseline` and `slack`" in said["learners.2"]
+    assert len(said) == len(near) + 4
+    assert "__init__" not in str(raised.value)
+
+
+def test_values_are_checked_together() -> None:
+    hints: dict[str, Any] = {"rho": 1.0, "independent_hints": True, "delta": 7.0}
+    with pytest.raises(ss.InvalidOption) as raised:
+        as_spec({**TINY, "learners": [{"name": "spot", "options": hints}]})
+    keys = [line.split(":")[0].strip() for line in str(raised.value).splitlines()[1:]]
+    assert keys == ["learners.0.options.delta", "learners.0.options.independent_hints"]
+    fine = {**hints, "delta": 0.1, "estimator": "total"}
+    assert as_spec({**TINY, "learners": [{"name": "spot", "options": fine}]})
+    inf = {"rho": "inf", "policy_step": 0.1, "dual_step": 0.1}
+    assert as_spec({**TINY, "learners": [{"name": "spot", "anytime": True, "options": inf}]})
+
+
+def test_a_label_is_a_name_and_nothing_else(tmp_path: Path) -> None:
+    def swept(label: str) -> list[str]:
+        learner = {"name": "uniform", "label": label, "grid": {"window": [0.5, 1.0]}}
+        runs = tiny(learners=[learner, {"name": "uniform", "options": {"delta": 0.1}}])
+        assert {run.id for run in runs} == ids
+        store = sweep_inline(tmp_path / "store", [r for r in runs if r.id not in done(tmp_path)])
+        store.relabel(runs)
+        (study,) = findings.read(store)
+        return sorted(line.name for line in study.lines)
+
+    plain = [
+        {"name": "uniform", "grid": {"window": [0.5, 1.0]}},
+        {"name": "uniform", "options": {"delta": 0.1}},
+    ]
+    ids = {run.id for run in tiny(learners=plain)}
+    assert swept("dice") == ["dice, window 0.5", "dice, window 1.0", "uniform"]
+    assert swept("the die") == ["the die, window 0.5", "the die, window 1.0", "uniform"]
+    with pytest.raises(ss.InvalidOption, match=r"learners\.0\.label"):
+        tiny(learners=[{"name": "uniform", "label": ""}])
+
+
+def done(folder: Path) -> set[str]:
+    """The finished runs of a store, which may not be there yet."""
+    return Store(folder / "store").finished() if (folder / "store").exists() else set()
 
 
 @pytest.mark.parametrize("text", ["episodes = ", b"\xff", None])

@@ -113,6 +113,16 @@ def test_the_policy_that_made_the_log_keeps_its_proof() -> None:
     assert ss.propose(log).certificate.verdict == ("unknown",)
 
 
+def test_few_episodes_that_are_alike_do_not_show_that_all_are() -> None:
+    """The spread of one episode is 0; its trial takes more than one all the same."""
+    one = ss.propose(ss.read_log(table([0], [0.5])))
+    many = ss.propose(ss.read_log(table([0] * 200, [0.5] * 200)))
+    assert one.trial_episodes is None or one.trial_episodes > 10
+    assert many.trial_episodes is not None
+    assert many.trial_episodes < 10
+    assert one.room_errors[0] > many.room_errors[0] > 0.0
+
+
 def test_steps_that_differ_are_told_of_and_counted_apart() -> None:
     rng = np.random.default_rng(0)
     n = 400

@@ -12,8 +12,12 @@ import numpy as np
 import pytest
 
 import safespot as ss
+from safespot.benchmarks.epoch_proofs import Shrunk, tempting
 from safespot.evidence.certificate import policy_digest
 from safespot.learners import epoch_trials, phases
+from safespot.learners.exploring import explore
+from safespot.learners.model_errors import standard_errors
+from safespot.learners.proposals import plan_with_margin
 from tests.evidence import reference
 from tests.support.contract import saved
 
@@ -164,6 +168,17 @@ def test_hardly_any_run_certifies_a_policy_that_is_just_broken(known: bool) -> N
     assert false <= delta * runs
 
 
+def test_bounds_with_a_third_of_their_radius_would_be_caught() -> None:
+    """The count of false certificates has power: at delta = 0.2 it tells such bounds from right ones."""
+    runs, false = 30, 0
+    for seed in range(runs):
+        problem, options = tempting(seed)
+        learner = Shrunk(**problem.interface, delta=0.2, **options)
+        ss.learn(problem, learner, 1000, seed=seed, track="grid")
+        false += bool(learner.certificates)
+    assert false > 0.2 * runs
+
+
 def test_what_keeps_its_limit_with_room_is_certified_soon_and_what_breaks_it_is_left() -> None:
     roomy = coin(0.8, 1.0)
     learner = ss.SpotEpochs(**roomy.interface)
@@ -232,6 +247,16 @@ def test_rewards_that_are_hard_to_find_are_found() -> None:
     assert ss.evaluate(sea.cmdp, learner.proposal).value >= 0.9 * run.optimum
 
 
+def test_rare_events_are_proven_to_be_rare_enough() -> None:
+    """Hazards that are seen 0.5 times in 40 steps: what is tried has the room that their range of 40 asks for."""
+    maze = ss.problems.make("maze")
+    learner = ss.SpotEpochs(**maze.interface)
+    ss.learn(maze, learner, 5000, track="grid")
+    assert learner.certificates
+    for each in learner.certificates:
+        assert ss.evaluate(maze.cmdp, each.policy).constraints[0] <= 0.5
+
+
 def test_the_stance_moves_the_margin() -> None:
     problem = small()
     rooms = []
@@ -242,6 +267,58 @@ def test_the_stance_moves_the_margin() -> None:
         rooms.append(float(value.constraints[0] - problem.cmdp.limits[0]))
     assert rooms[0] > rooms[1] > rooms[2]
     assert rooms[0] > 0.0 > rooms[2]
+
+
+def test_what_breaks_showed_pushes_to_the_safe_side_under_every_stance() -> None:
+    """The margin is taken off by an optimist; what the model was off by, and breaks in a row, never are."""
+    problem, recipe = small(), ss.SpotEpochs.recipe
+    learner = ss.SpotEpochs(**problem.interface)
+    ss.learn(problem, learner, 500)
+    needs, shown, last = np.array([0.05]), np.array([0.03]), np.array([-0.04])
+
+    def room(side: float, **broken: Array) -> float:
+        plan, wanted = plan_with_margin(
+            learner._pessimistic(), learner._known, 500, np.array([1.0]), side, needs, recipe, **broken
+        )  # fmt: skip
+        reached = standard_errors(learner._pessimistic(), learner._known, plan.policy, 500)[0][1]
+        assert reached >= 1.0 + wanted[0] - 1e-9
+        return float(wanted[0])
+
+    margin = room(1.0)
+    assert margin > 0.05
+    assert room(0.0) == 0.0
+    assert room(-1.0) == pytest.approx(-margin)
+    for side in (1.0, 0.0, -1.0):
+        assert room(side, shown=shown) == pytest.approx(
+            side * room(1.0, shown=shown) + 0.03 * (1 - side)
+        )
+        assert room(side, last=last) >= -0.04 + margin - 1e-9
+        assert room(side, last=np.array([0.2])) >= 0.4
+
+
+@pytest.mark.parametrize("side", [1.0, 0.0, -1.0])
+def test_what_exploring_fell_short_by_is_made_up_for_under_every_stance(side: float) -> None:
+    problem = small()
+    learner = ss.SpotEpochs(**problem.interface)
+    ss.learn(problem, learner, 500)
+    reached = []
+    for owed in (0.0, 0.1 * learner.recipe.repayment):
+        memory = learner.state.memory.copy()
+        memory[phases.Memory.OWED] = owed
+        plan, _ = explore(
+            learner._optimistic(), learner._known, learner.state._replace(memory=memory),
+            problem.cmdp.limits, side, learner.recipe,
+        )  # fmt: skip
+        reached.append(plan.values[1])
+    assert reached[1] == pytest.approx(reached[0] + 0.1)
+
+
+def test_an_optimist_ends_near_the_limit_not_beyond_every_bound() -> None:
+    learner = ss.SpotEpochs(**DOSING.interface, stance="optimistic")
+    ss.learn(DOSING, learner, 6000, seed=0)
+    assert any(part.verdict == "broken" for part in learner.history)
+    doses = float(ss.evaluate(DOSING.cmdp, learner.proposal).constraints[0])
+    assert 5.5 <= doses <= 6.6
 
 
 # --- What it is given

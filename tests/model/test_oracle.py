@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import safespot as ss
+from safespot.kernels.jit import compiled_at_once
 from safespot.model.dynamic_programming import (
     add_occupancy,
     best_deterministic,
@@ -382,24 +383,25 @@ def test_compiled_kernels_give_the_bits_of_plain_python(arguments: Arguments, se
         "successor": (model.P, H - 1, int(t.mask[-1].ravel().argmax()), float(rng.random())),
         "block": (model.P, H - 1),
     }
-    for name, kernel in plain.items():
-        for ours, theirs in zip(
-            np.atleast_1d(*_listed(kernel(*calls[name]))),
-            np.atleast_1d(*_listed(kernel.py_func(*calls[name]))),
-            strict=True,
-        ):
-            np.testing.assert_array_equal(ours, theirs, err_msg=name)
-    flow: Any = add_occupancy
-    plan = best_deterministic(model, weights)[0]
-    one, other = np.zeros((H, S, A)), np.zeros((H, S, A))
-    add_occupancy(model, plan, 0.3, one)
-    flow.py_func(model, plan, 0.3, other)
-    np.testing.assert_array_equal(one, other)
-    spread: Any = push
-    first, second = np.zeros(S), np.zeros(S)
-    push(model.P, 0, 0, 0.7, first)
-    spread.py_func(model.P, 0, 0, 0.7, second)
-    np.testing.assert_array_equal(first, second)
+    with compiled_at_once():
+        for name, kernel in plain.items():
+            for ours, theirs in zip(
+                np.atleast_1d(*_listed(kernel(*calls[name]))),
+                np.atleast_1d(*_listed(kernel.py_func(*calls[name]))),
+                strict=True,
+            ):
+                np.testing.assert_array_equal(ours, theirs, err_msg=name)
+        flow: Any = add_occupancy
+        plan = best_deterministic(model, weights)[0]
+        one, other = np.zeros((H, S, A)), np.zeros((H, S, A))
+        add_occupancy(model, plan, 0.3, one)
+        flow.py_func(model, plan, 0.3, other)
+        np.testing.assert_array_equal(one, other)
+        spread: Any = push
+        first, second = np.zeros(S), np.zeros(S)
+        push(model.P, 0, 0, 0.7, first)
+        spread.py_func(model.P, 0, 0, 0.7, second)
+        np.testing.assert_array_equal(first, second)
 
 
 def _listed(result: Any) -> tuple[Any, ...]:

@@ -1,23 +1,30 @@
 """kill -9 and restarts of a decision service under load: nothing acknowledged is lost, nothing is counted twice.
 
-python -m tests.reliability.service_kills [--kills 200] [--seed 0]
+    python -m tests.reliability.service_kills [--kills 200] [--restarts 50] [--steps 300] [--seed 0]
+
+Kills come at random times, and at each step of what is done to the disk: random ones seldom fall between a write and
+its sync.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import random
 import signal
-import subprocess
 import tempfile
+import time
 import warnings
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import safespot as ss
 from safespot import files
 from safespot.storage import journal
-from tests.reliability.service_load import Load, answers, free_port, served
+from tests.reliability.service_forks import Forks
+from tests.reliability.service_load import Load, answers, free_port
 
 
 def learner() -> ss.Learner:
@@ -25,33 +32,66 @@ def learner() -> ss.Learner:
     return ss.Uniform(states=4, actions=3, horizon=3, constraints=1, episodes=10**7)
 
 
+@dataclass
+class Ordeal:
+    """What came of it."""
+
+    stops: int  # how many of them hit a service that worked
+    acknowledged: int  # episodes
+    wrong: list[str]
+
+
 async def ordeal(
     folder: Path, stops: int, seed: int = 0, how: int = signal.SIGKILL, clients: int = 8
-) -> list[str]:
-    """Stop the service so often while clients work; what went wrong."""
+) -> Ordeal:
+    """Stop the service so often while clients work."""
+    rng = random.Random(seed)
+
+    async def once(_: int, pid: int) -> None:
+        await asyncio.sleep(rng.uniform(0.02, 0.6))
+        os.kill(pid, how)
+
+    return await _ordeal(folder, [0] * stops, once, seed, clients)
+
+
+async def kills_at_each_step(folder: Path, steps: Sequence[int], clients: int = 3) -> Ordeal:
+    """Let the service kill itself at those steps of what it does to the disk since it was started."""
+
+    async def once(step: int, pid: int) -> None:
+        pass
+
+    return await _ordeal(folder, steps, once, 0, clients)
+
+
+async def _ordeal(
+    folder: Path,
+    numbers: Sequence[int],
+    once: Callable[[int, int], Awaitable[None]],
+    seed: int,
+    clients: int,
+) -> Ordeal:
     ss.open(folder, learner()).close()
-    rng, port = random.Random(seed), free_port()
-    load = Load(port, clients, seed=seed)
-    process = served(folder, port)
-    work = None
-    for _ in range(stops):
-        await answers(port, process)
-        if work is None:
-            work = asyncio.create_task(load.run())
-        await asyncio.sleep(rng.uniform(0.05, 0.6))
-        process.send_signal(how)
-        await asyncio.to_thread(process.wait)
-        _close(process)
-        process = served(folder, port)
-    await answers(port, process)
-    await asyncio.sleep(0.5)
+    port = free_port()
+    forks, load = Forks(folder, port), Load(port, clients, seed=seed)
+    work = asyncio.create_task(load.run())
+    hits = 0
+    for number in numbers:
+        pid = await asyncio.to_thread(forks.start, number)
+        if number == 0:
+            await answers(port)
+        await once(number, pid)
+        hits += await asyncio.to_thread(forks.wait) in (0, signal.SIGKILL)
+    pid = await asyncio.to_thread(forks.start)
+    await answers(port)
+    await asyncio.sleep(0.3)
     load.stop = True
-    assert work is not None
     await work  # every client has its last answer
-    process.send_signal(signal.SIGTERM)
-    await asyncio.to_thread(process.wait)
-    _close(process)
-    return [*load.wrong[:5], *damage(folder, load.acknowledged)]
+    os.kill(pid, signal.SIGTERM)
+    if await asyncio.to_thread(forks.wait) != 0:
+        load.wrong.append("the last service did not end as it should")
+    forks.close()
+    wrong = [*load.wrong[:5], *damage(folder, load.acknowledged)]
+    return Ordeal(hits, len(load.acknowledged), wrong)
 
 
 def damage(folder: Path, acknowledged: list[str]) -> list[str]:
@@ -79,16 +119,21 @@ def damage(folder: Path, acknowledged: list[str]) -> list[str]:
     return wrong
 
 
-def _close(process: subprocess.Popen[str]) -> None:
-    for stream in (process.stdout, process.stderr):
-        assert stream is not None
-        stream.close()
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Kills of a decision service under load.")
-    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--kills", type=int, default=200, help="at random times")
+    parser.add_argument("--restarts", type=int, default=50, help="with SIGTERM")
+    parser.add_argument("--steps", type=int, default=300, help="of the disk, a kill at each")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        print(asyncio.run(ordeal(Path(name, "it"), given.kills, given.seed)) or "nothing is wrong")
+        parts = {
+            "kills": ordeal(Path(name, "kills"), given.kills, given.seed),
+            "restarts": ordeal(Path(name, "restarts"), given.restarts, given.seed, signal.SIGTERM),
+            "kills at each step": kills_at_each_step(
+                Path(name, "steps"), range(1, given.steps + 1)
+            ),
+        }
+        for what, part in parts.items():
+            begun = time.perf_counter()
+            print(what, asyncio.run(part), f"{time.perf_counter() - begun:.0f} s", flush=True)

@@ -10,23 +10,42 @@ import pytest
 
 import safespot as ss
 from safespot.service.ledger import Ledger, as_line
-from tests.reliability.service_kills import damage, learner, ordeal
+from tests.reliability.service_kills import damage, kills_at_each_step, learner, ordeal
+from tests.reliability.service_power import Forgetful, Threaded, outages
 from tests.support.serving import abandon, serving
 
 pytest.importorskip("uvicorn")
 
 
 def test_kills_under_load_lose_nothing(tmp_path: Path) -> None:
-    assert asyncio.run(ordeal(tmp_path / "it", 3)) == []
+    found = asyncio.run(ordeal(tmp_path / "it", 4))
+    assert (found.stops, found.wrong) == (4, [])
+
+
+def test_a_kill_at_each_step_of_the_disk_loses_nothing(tmp_path: Path) -> None:
+    found = asyncio.run(kills_at_each_step(tmp_path / "it", range(2, 60, 7)))
+    assert (found.stops, found.wrong) == (9, [])
+
+
+def test_failures_of_the_power_take_nothing_that_was_acknowledged() -> None:
+    found = outages(Threaded, 100)
+    assert found.images == 100
+    assert found.wrong == []
+
+
+def test_a_service_that_does_not_sync_is_noticed() -> None:
+    assert outages(Forgetful, 30).wrong
 
 
 @pytest.mark.slow
 def test_200_kills_under_load_lose_nothing(tmp_path: Path) -> None:
-    assert asyncio.run(ordeal(tmp_path / "it", 200)) == []
+    found = asyncio.run(ordeal(tmp_path / "it", 200))
+    assert (found.stops, found.wrong) == (200, [])
 
 
 def test_a_restart_under_load_loses_nothing(tmp_path: Path) -> None:
-    assert asyncio.run(ordeal(tmp_path / "it", 2, how=signal.SIGTERM)) == []
+    found = asyncio.run(ordeal(tmp_path / "it", 3, how=signal.SIGTERM))
+    assert (found.stops, found.wrong) == (3, [])
 
 
 def test_an_episode_that_was_acknowledged_and_lost_is_noticed(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 import safespot as ss
 from safespot import cli
 from safespot.experiments import Store
+from safespot.experiments.locks import Claims
 from safespot.report.live import live_page
 from safespot.report.server import Server, Watched, serve
 from safespot.storage import following, journal
@@ -170,6 +171,17 @@ def test_a_store_is_told_as_far_as_it_is(tmp_path: Path) -> None:
     assert watched.document()["said"] == ["0 runs finished; nobody is at work."]
     assert watched.report() is None
     sweep_inline(store.path, tiny()[:1])
+    (store.claims / "killed").touch()  # as a process leaves it that was killed
+    (store.claims / "killed-too").touch()
+    mine = Claims(store.claims)
+    assert mine.take("running")
+    found = watched.document()
+    assert found["said"] == [
+        "1 run finished, 1 at work.", "2 were begun and left; the same command resumes.",
+    ]  # fmt: skip
+    mine.release("running")
+    for name in ("killed", "killed-too"):
+        (store.claims / name).unlink()
     found = watched.document()
     assert found["said"] == ["1 run finished; nobody is at work."]
     (study,) = found["studies"]

@@ -15,7 +15,16 @@ import safespot as ss
 from safespot.experiments import Store, as_spec
 from safespot.experiments.settings import compared
 from safespot.experiments.summary import Estimate
-from safespot.report import findings, tables, terminal, trials, write_report
+from safespot.report import (
+    findings,
+    proofs,
+    results,
+    sections,
+    tables,
+    terminal,
+    trials,
+    write_report,
+)
 from safespot.report import text as words
 from tests.support.browsing import Tab
 from tests.support.sweeping import sweep_inline
@@ -55,7 +64,7 @@ def test_what_is_compared_without_a_name() -> None:
     assert known["options"] == {"thresholds": "known"}
     assert spot == {
         "name": "spot",
-        "options": {"rho": "slater", "bonus_scale": 0.01, "estimator": "pooled"},
+        "options": {"rho": "slater", **ss.Spot.advised},
     }
     assert uniform == {"name": "uniform", "options": {}}
 
@@ -66,7 +75,7 @@ def test_options_go_to_those_that_take_them() -> None:
         ("spot", 1.0), ("spot", 1.0), ("spot-epochs", None), ("spot-epochs", None),
     ]  # fmt: skip
     assert {each["options"]["delta"] for each in made} == {0.1}
-    with pytest.raises(ss.InvalidOption, match="has no option 'bonus_scal'"):
+    with pytest.raises(ss.InvalidOption, match="unknown option 'bonus_scal'"):
         compared([], [], {"bonus_scal": 1.0})
 
 
@@ -90,15 +99,66 @@ def test_a_screen_has_room_for_it(
         for line in study.lines:  # no row is broken
             (row,) = [text for text in shown if text.startswith(line.name + "  ")]
             assert "kept" in row or "broken" in row
+    else:  # two lines, and no word of it broken
+        for line in study.lines:
+            (k,) = [k for k, text in enumerate(shown) if text.startswith(line.name + "  ")]
+            assert {"kept", "broken"} & set(shown[k + 1].split())
+            assert " to " in shown[k + 1]
     for word in ("Reward", "Violation", "Certified", "To deploy"):
         assert any(word in text for text in shown), word
 
 
+def test_a_screen_tells_what_keeps_runs_from_being_good(
+    study: findings.Study, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    found = [
+        {"what": f"Fault {k} is there.", "option": f"option_{k}", "advice": "Change it."}
+        for k in range(9)
+    ]
+    ill = replace(study.lines[4], abouts=({**study.lines[4].abouts[0], "diagnosis": found},))
+    others = [
+        replace(line, abouts=tuple({**about, "diagnosis": []} for about in line.abouts))
+        for line in study.lines
+    ]
+    lines = (*others[:4], ill, *others[5:])
+    one = findings.Study(study.name, study.setting, study.episodes, lines)
+    monkeypatch.setenv("COLUMNS", "80")
+    terminal.print_study(one)
+    text = capsys.readouterr().out
+    assert len(text.splitlines()) <= 24
+    flowing = " ".join(text.split())
+    assert "spot: Fault 0 is there. Option: option_0." in flowing
+    assert "more of this kind in the report, with advice." in flowing
+    page = sections.main(one, tables.every(one, EMPTY), 0)
+    assert page.count("Change it.") == 9
+    assert "<strong>option_8</strong>" in page
+    assert "What keeps them" not in sections.main(study_without(one), tables.every(one, EMPTY), 0)
+
+
+class Empty:
+    """A store that keeps no policies."""
+
+    def policy(self, run: str, which: str = "policy") -> None:
+        return None
+
+
+EMPTY: Any = Empty()
+
+
+def study_without(study: findings.Study) -> findings.Study:
+    """The same, and all is well."""
+    lines = tuple(
+        replace(line, abouts=tuple({**about, "diagnosis": []} for about in line.abouts))
+        for line in study.lines
+    )
+    return findings.Study(study.name, study.setting, study.episodes, lines)
+
+
 def test_the_table_of_the_terminal_is_the_store(study: findings.Study) -> None:
-    for row, line in zip(words.short_rows(study), study.lines, strict=True):
+    for row, line in zip(results.short_rows(study), study.lines, strict=True):
         _, reward, limit, violation, certified = row
         share = line.late("value").mean / study.optimum(study.episodes)
-        assert reward.text.endswith(f"{100 * share:.0f} %")
+        assert reward.text.endswith(f"{100 * share:.0f}\N{NO-BREAK SPACE}%")
         assert limit.kept == study.kept(line)[0]
         exact, _, low, _, high = (
             violation.text.replace("−", "-").strip(")").replace("(", "( ").split()
@@ -117,7 +177,7 @@ def test_what_is_deployed_is_what_was_certified(folder: Path, study: findings.St
     assert truth.value == pytest.approx(found["value"])
     assert truth.constraints[0] >= study.problem.cmdp.limits[0]
     assert ss.Certificate.from_dict(found["certificate"]).covers(policy)
-    text = " ".join(words.to_deploy(study))
+    text = " ".join(proofs.to_deploy(study))
     assert f"after episode {found['episode']:,}" in text
     assert "pessimistic (seed 0)" in text
     proposal = Store(folder).policy(line.group.runs[0], "proposal")

@@ -22,7 +22,7 @@ from safespot.arrays import Float
 from safespot.experiments import Store, as_spec
 from safespot.experiments import worker as work
 from safespot.experiments.summary import Estimate
-from safespot.report import findings, page, tables, write_figures, write_report
+from safespot.report import findings, page, results, tables, write_figures, write_report
 from safespot.report import text as words
 from safespot.report.region import Region, hull
 from safespot.report.vega import bundle
@@ -214,11 +214,11 @@ class Fixed(findings.Study):
 @pytest.mark.parametrize(
     ("outcome", "said"),
     [
-        ((-1.0, -1.0, -1.0), "Pessimistic, ξ = 0.5 and optimistic kept the limit"),
-        ((-1.0, -1.0, 0.5), "Optimistic broke the limit by 0.50 an episode."),
-        ((-1.0, 0.2, 0.5), "ξ = 0.5 and optimistic did not: optimistic broke the limit the most, by 0.50"),
+        ((-1.0, -1.0, -1.0), "Pessimistic, ξ = 0.5 and optimistic kept the limit of strain"),
+        ((-1.0, -1.0, 0.5), "Optimistic broke the limit of strain by 0.50 in two days."),
+        ((-1.0, 0.2, 0.5), "ξ = 0.5 and optimistic did not: optimistic broke the limit of strain the most, by 0.50"),
         ((1.0, 0.2, 0.5), "The best in reward, "),
-        ((1.0, 0.2, 0.5), "None kept the limit on average over the last quarter of the episodes: pessimistic broke"),
+        ((1.0, 0.2, 0.5), "None kept the limit of strain on average over the last quarter of the episodes: pess"),
     ],
 )  # fmt: skip
 def test_the_verdict(study: findings.Study, outcome: tuple[float, ...], said: str) -> None:
@@ -236,8 +236,9 @@ def test_the_verdict(study: findings.Study, outcome: tuple[float, ...], said: st
 
 
 def test_the_first_table(study: findings.Study) -> None:
-    head, rows = words.head(study), words.rows(study)
-    assert [cell.note for cell in head[1:3]] == ["best within limits 11.0", "≤ 1.00"]
+    head, rows = results.head(study), results.rows(study)
+    assert [cell.text for cell in head[1:3]] == ["Reward, in two days", "Strain"]
+    assert [cell.note for cell in head[1:3]] == ["best within limits 11.0", "≤ 1.00 in two days"]
     assert {len(row) for row in rows} == {len(head)}
     assert [row[2].kept for row in rows] == [study.kept(line)[0] for line in study.lines]
     for row, line in zip(rows, study.lines, strict=True):
@@ -419,6 +420,17 @@ def _parts(value: Any, key: str) -> Iterator[Any]:
         yield from _parts(each, key)
     if isinstance(value, dict) and key in value:
         yield value[key]
+
+
+def test_things_have_their_names(path: Path, several_path: Path) -> None:
+    charts = embedded(path)[0]["charts"]
+    text = json.dumps(charts, ensure_ascii=False)
+    for name in ("strain (in two days), ≤ limit", "reward (in two days)", "gentle", "as new"):
+        assert name in text, name
+    assert "constraint 0" not in path.read_text()
+    random, triage = (json.dumps(each["charts"]) for each in embedded(several_path))
+    assert "multiplier of days off intensive care" in triage
+    assert "multiplier of constraint" in random  # nobody has named anything there
 
 
 def test_charts_are_vega_lite(path: Path) -> None:

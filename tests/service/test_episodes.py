@@ -12,7 +12,7 @@ import pytest
 
 import safespot as ss
 from safespot.service import http
-from safespot.service.desk import Desk
+from safespot.service.desk import Desk, Settings, open_desk
 from safespot.storage import journal
 from tests.support.serving import SIZES, Client, abandon, outcome, serving, uniform
 
@@ -317,3 +317,44 @@ def test_the_ledger_goes_on_in_a_new_file(tmp_path: Path, monkeypatch: pytest.Mo
                 assert (await again.post("/episodes", idempotency_key="7"))[0] == 409
 
     asyncio.run(work())
+
+
+def test_the_page_knows_what_was_before_it_was_opened(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with serving(tmp_path / "it", uniform()) as client:
+            for k in range(7):
+                await client.whole(str(k))
+        async with serving(tmp_path / "it") as again:
+            await again.whole("last")
+            await again.counted(8)
+            _, state = await again.get("/state.json")
+            assert [row["episode"] for row in state["curve"]] == list(range(1, 9))
+            await again.start("open")
+            _, state = await again.get("/state.json")
+            assert "1 episode is open, 0 held back." in state["said"]
+
+    asyncio.run(work())
+
+
+def test_a_budget_is_spent_by_one_episode_at_a_time(tmp_path: Path) -> None:
+    """A guard leaves room for one more episode at its worst; ten at once would take ten times as much."""
+
+    def guard(baseline: Any) -> ss.Guard:
+        return ss.Guard(uniform(), baseline=baseline, budget=5.0)
+
+    async def work() -> None:
+        async with serving(tmp_path / "it", guard(np.full((3, 2), 0.5))) as client:
+            path = await client.start("a")
+            status, answer = await client.post("/episodes", idempotency_key="b")
+            assert (status, answer["error"]["code"]) == (429, "too-many")
+            assert await client.start("a") == path
+            await client.play(path)
+            assert (await client.post(f"{path}/end", {"state": 2}))[0] == 200
+            await client.counted(1)
+            await asyncio.sleep(0.05)
+            await client.start("b")
+
+    asyncio.run(work())
+    ss.open(tmp_path / "back", guard("hand-back")).close()
+    with pytest.raises(ss.SafespotError, match="hands decisions back"):
+        open_desk(tmp_path / "back", Settings())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from safespot.service.names import read_names
 from safespot.service.refused import Refused
 from safespot.service.server import is_loopback, serve
 from safespot.service.tokens import RIGHTS, add_token, read_tokens, revoke_token
+from safespot.syscalls import take_lock
 from tests.support.serving import serving, uniform
 
 READS = ["/state.json", "/policy", "/certificate", "/evidence", "/episodes", "/metrics"]
@@ -125,12 +127,20 @@ def test_what_is_told_of_the_state(tmp_path: Path) -> None:
             assert 'data-source="state.json"' in page
             _, state = await client.get("/state.json")
             assert (state["kind"], state["episodes"]) == ("learner", 3)
-            assert "0 episodes are open, 0 wait for them." in state["said"]
+            assert "0 episodes are open, 0 held back." in state["said"]
             _, document = await client.get("/openapi.json")
             assert "/episodes/{episode}/decisions" in document["paths"]
             for item in document["paths"].values():
                 for operation in item.values():
                     assert "summary" in operation
+                    sent = operation.get("requestBody", {"content": {}})["content"]
+                    assert all("example" in each for each in sent.values())
+                if "post" in item:
+                    (done,) = [r for code, r in item["post"]["responses"].items() if code < "3"]
+                    assert "example" in done["content"]["application/json"]
+            sample = r'[a-z_]+({[a-z]+="[^"]*"(,[a-z]+="[^"]*")*})? [0-9.]+'
+            for line in metrics.splitlines():
+                assert re.fullmatch(rf"# (HELP|TYPE) [a-z_]+ .+|{sample}", line), line
 
     asyncio.run(work())
 
@@ -163,3 +173,14 @@ def test_states_actions_and_constraints_have_names(tmp_path: Path) -> None:
     (folder / "service.toml").write_text('actions = ["less"]\n')
     with pytest.raises(ss.SafespotError, match="actions must be 2 different names"):
         read_names(folder, learner.interface)
+
+
+def test_two_changes_of_tokens_at_once_are_refused(tmp_path: Path) -> None:
+    ss.open(tmp_path / "it", uniform()).close()
+    add_token(tmp_path / "it", "a", ["read"])
+    held = take_lock(tmp_path / "it" / "tokens.lock")
+    assert held is not None
+    with pytest.raises(ss.SafespotError, match="another process is changing"):
+        revoke_token(tmp_path / "it", "a")
+    held.release()
+    revoke_token(tmp_path / "it", "a")

@@ -119,11 +119,11 @@ async def serving(
 
 async def abandon(client: Client) -> None:
     """What a kill leaves: nothing is synced, learned or closed by us any more, but the locks go."""
-    client.desk.stopped = "killed"
+    client.desk.commits.stopped = "killed"
     for task in client.desk._tasks:
         task.cancel()
     await asyncio.gather(*client.desk._tasks, return_exceptions=True)
-    for thread in client.desk._threads.values():
-        thread.shutdown()
+    client.desk.commits.close()
+    client.desk._thread.shutdown()
     client.desk.ledger.close()
     client.desk.durable.close()

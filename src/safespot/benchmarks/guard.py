@@ -14,16 +14,19 @@ cost (100 seeds each).
 
 **Cost.** `dosing`, B = 100 doses, the safest policy as baseline, `spot-epochs` with its defaults, delta = 0.05, 10,000
 episodes, seeds 0 to 9: the mean of what is played in the last 1,000 episodes (94 % of the optimum asked), the share of
-episodes that the baseline plays (at most 5 %), and the worst violation at any time, with and without the guard.
+episodes that the baseline plays (at most 5 %), and the worst violation at any time, with and without the guard. Added
+after the first runs, to see why they differ: which share of the last 1,000 explores, and what the last trial that is
+over earned, which compares like with like.
 
-`python -m safespot.benchmarks.guard` does both and rewrites the tables of `docs/guard.md`; about half an hour on one
-core. With the name of a problem, and of learners, it prints rows of the first alone.
+`python -m safespot.benchmarks.guard` does both, and writes each row of the first table into `docs/guard.md` once it is
+measured. With the name of a problem, and of learners, it does rows of the first alone; with `cost` the second.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
+import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -33,8 +36,9 @@ from typing import Any
 import numpy as np
 
 import safespot as ss
-from safespot.arrays import Float, Policy
+from safespot.arrays import Bool, Float, Policy
 from safespot.gym.clinic import Clinic
+from safespot.learners.history import table
 from safespot.problems.dosing import BLOCKS, DOSES
 
 from .record import CHECKOUT, write_between
@@ -43,6 +47,10 @@ PAGE = CHECKOUT / "docs" / "guard.md"
 DELTA, SEEDS, EPISODES, BUDGET = 0.2, 1_000, 500, 5.0
 PATIENTS = 2_000  # in the pool of each protocol
 LEARNERS = ("hostile", "spot", "spot-epochs", "opt-cmdp-bonus")
+HEAD = (
+    "| problem | learner | runs over budget | 95 % interval of the share | worst, of the budget | learner played |",
+    "|---|---|---:|---|---:|---:|",
+)
 
 
 @dataclass(frozen=True)
@@ -211,21 +219,16 @@ def clopper_pearson(k: int, n: int) -> tuple[float, float]:
     return low, 1.0 if k == n else float(beta.ppf(0.975, k + 1, n - k))
 
 
-def coverage(names: list[str], learners: tuple[str, ...] = LEARNERS, seeds: int = SEEDS) -> str:
-    """The first table."""
-    lines = [
-        "| problem | learner | runs over budget | 95 % interval of the share | worst, of the budget | learner played |",
-        "|---|---|---:|---|---:|---:|",
-    ]
-    for name in names:
-        world = worlds()[name]()
-        rows = [(learner, seeds, False) for learner in learners]
-        if name == "cliff":
-            rows = [("hostile", 100, forgets) for forgets in (False, True)]
-        for row in rows:
-            lines.append(covered(name, world, *row))
-            print(lines[-1], flush=True)
-    return "\n".join(lines)
+def coverage(name: str, learners: tuple[str, ...] = LEARNERS, seeds: int = SEEDS) -> None:
+    """Rows of the first table, each written when it is measured."""
+    world = worlds()[name]()
+    rows = [(learner, seeds, False) for learner in learners]
+    if name == "cliff":
+        rows = [("hostile", 100, forgets) for forgets in (False, True)]
+    for row in rows:
+        found = covered(name, world, *row)
+        print(found, flush=True)
+        keep(found)
 
 
 def covered(name: str, world: World, learner: str, seeds: int, forgets: bool) -> str:
@@ -240,41 +243,79 @@ def covered(name: str, world: World, learner: str, seeds: int, forgets: bool) ->
     )
 
 
+def keep(row: str) -> None:
+    """Put a row into the page's first table, in place of the one of the same problem and learner."""
+    found = re.search("<!-- guard-coverage:begin -->\n(.*?)\n<!--", PAGE.read_text(), re.DOTALL)
+    rows = {_named(each): each for each in (found[1].splitlines()[2:] if found else ())}
+    rows[_named(row)] = row
+    problems = list(worlds())
+
+    def place(named: tuple[str, str]) -> tuple[int, int, str]:
+        problem, learner = (each.strip("`") for each in named)
+        return problems.index(problem), LEARNERS.index(learner.split(",")[0]), learner
+
+    write_between(
+        PAGE, "guard-coverage", "\n".join([*HEAD, *(rows[k] for k in sorted(rows, key=place))])
+    )
+
+
+def _named(row: str) -> tuple[str, str]:
+    """The problem and the learner of a row."""
+    _, problem, learner, *_ = (cell.strip() for cell in row.split("|"))
+    return problem, learner
+
+
 def cost(seeds: range = range(10), episodes: int = 10_000, budget: float = 100.0) -> str:
-    """The second table."""
+    """The second table; each pair of figures is with the guard / without."""
     problem = ss.problems.make("dosing")
     baseline, optimum = ss.slater(problem.cmdp).policy, ss.solve(problem.cmdp).value
     lines = [
         f"`dosing`, B = {budget:g} doses, the safest policy as baseline, `spot-epochs` with its defaults, "
-        f"{episodes:,} patients:",
+        f"{episodes:,} patients; with the guard / without:",
         "",
-        "| seed | last 1,000 played, of the optimum | without a guard | baseline played | worst violation at any time "
-        "| without a guard |",
+        "| seed | last 1,000 played, of the optimum | of them exploring | the last trial, of the optimum "
+        "| worst violation at any time, doses | baseline played |",
         "|---:|---:|---:|---:|---:|---:|",
     ]
     for seed in seeds:
-        guard = ss.Guard(ss.SpotEpochs(**problem.interface), baseline, budget)
-        alone = ss.SpotEpochs(**problem.interface)
-        runs = [
-            ss.learn(problem, each, episodes, seed=seed, record="all") for each in (guard, alone)
-        ]
-        late = [100 * float(run.values[-1_000:].mean()) / optimum for run in runs]
-        worst = [max(0.0, float(run.violation.max())) for run in runs]
+        alone, inside = (ss.SpotEpochs(**problem.interface) for _ in range(2))
+        guard = ss.Guard(inside, baseline, budget)
+        found = []
+        for player, learner in ((guard, inside), (alone, alone)):
+            run = ss.learn(problem, player, episodes, seed=seed, record="all")
+            values = 100.0 * run.values / optimum
+            explored, tried = last_parts(learner, episodes)
+            found.append(
+                (
+                    f"{values[-1_000:].mean():.1f}", f"{100 * explored[-1_000:].mean():.0f}",
+                    f"{values[tried].mean():.1f}", f"{max(0.0, float(run.violation.max())):.0f}",
+                )
+            )  # fmt: skip
+        late, exploring, trial, worst = (" / ".join(pair) for pair in zip(*found, strict=True))
         lines.append(
-            f"| {seed} | {late[0]:.1f} % | {late[1]:.1f} % | {100 * (1 - guard.share):.1f} % | {worst[0]:.0f} doses "
-            f"| {worst[1]:.0f} doses |"
+            f"| {seed} | {late} % | {exploring} % | {trial} % | {worst} | {100 * (1 - guard.share):.1f} % |"
         )
         print(lines[-1], flush=True)
     return "\n".join(lines)
 
 
+def last_parts(learner: ss.SpotEpochs, episodes: int) -> tuple[Bool, slice]:
+    """Which episodes explored ``[episodes]``, and those of the last trial that is over."""
+    parts = table(learner.history, episodes)
+    explored = np.zeros(episodes, np.bool_)
+    for part in parts:
+        explored[part["first"] - 1 : part["last"]] = part["kind"] == "explore"
+    *_, tried = (part for part in parts[:-1] if part["kind"] == "try")
+    return explored, slice(tried["first"] - 1, tried["last"])
+
+
 def main() -> None:
-    """Both tables, or rows of the first."""
-    if len(sys.argv) > 1:
-        coverage(sys.argv[1:2], tuple(sys.argv[2:]) or LEARNERS)
-        return
-    write_between(PAGE, "guard-coverage", coverage(list(worlds())))
-    write_between(PAGE, "guard-cost", cost())
+    """Both tables, or rows of the first, or the second."""
+    named = sys.argv[1:]
+    for name in worlds() if not named else [each for each in named[:1] if each != "cost"]:
+        coverage(name, tuple(named[1:]) or LEARNERS)
+    if not named or named == ["cost"]:
+        write_between(PAGE, "guard-cost", cost())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What an episode and a sweep cost as they grow: the tables of docs/scaling.md, from `results.json`.
+"""What an episode and a sweep cost as they grow: the tables of docs/performance.md, from `results.json`.
 
     python -m safespot.benchmarks.scaling
 
@@ -14,7 +14,7 @@ from typing import Any
 
 from .record import CHECKOUT, RESULTS, where, write_between
 
-PAGE = CHECKOUT / "docs" / "scaling.md"
+PAGE = CHECKOUT / "docs" / "performance.md"
 GROWTH = re.compile(
     r"growth of an episode with (\w+) from (\d+) to (\d+) \(counts in (a block|lists); (.*)\)"
 )

@@ -1,4 +1,4 @@
-"""Training: time per episode beside plain NumPy, and beside one pass of exp.
+"""Training: time per episode beside plain NumPy and a plain compiled loop, and beside one pass of exp and of copying.
 
 Machines are noisy, so both sides of a ratio take turns in short slices, and the ratio is the median over the turns.
 """
@@ -24,12 +24,16 @@ from safespot.spot.visits import Statistics, add_visit, empty_statistics
 from safespot.spot.window import Window, add_to_window
 from safespot.training import learn as training
 
+from .compiled_reference import CompiledSpot
 from .numpy_reference import PlainSpot, TunedSpot
 from .record import Benchmark, Row
 
 T = 10**7  # the episodes that learners are told of; radii and step sizes follow from it
 ROUNDS = 21
 SLICE = 0.05  # seconds of a side's turn, about
+TOUCHED = (
+    6  # arrays [H,S,A] of a step: policy, logits, visits, two sums of signals, optimistic values
+)
 AGREE = 1e-9  # how far regret and violation of both sides may differ, relatively
 MICRO = 1e6
 
@@ -236,7 +240,7 @@ def beside_twin(problem: ss.Problem, what: str, bonus_scale: float, times: int) 
     """Both learn with the same noise, which must lead to the same numbers; then they are timed."""
     rho, first = ss.slater(problem.cmdp).rho, 2000
     apart, sides = 0.0, []
-    for kind in (PlainSpot, TunedSpot):
+    for kind in (PlainSpot, TunedSpot, CompiledSpot):
         reference = kind(problem, episodes=T, rho=rho, bonus_scale=bonus_scale)
         training = Training(problem, bonus_scale=bonus_scale, track="every", rho=rho)
         reference.run(first)
@@ -245,7 +249,7 @@ def beside_twin(problem: ss.Problem, what: str, bonus_scale: float, times: int) 
         expected = np.r_[reference.regret, reference.violation]
         apart = max(apart, float(np.abs(totals - expected).max() / np.abs(expected).max()))
         sides.append(in_turns(training.run, reference.run))
-    turns, tuned = sides
+    turns, tuned, compiled = sides
     share, of_met = training.learning()
     return Row(
         "against NumPy",
@@ -256,7 +260,8 @@ def beside_twin(problem: ss.Problem, what: str, bonus_scale: float, times: int) 
         versus=MICRO * turns.ours * turns.ratio,
         target=f"{times} ×",
         reached=turns.ratio >= times and apart <= AGREE,
-        note=f"tuned NumPy: {tuned.ratio:.0f} ×; {share:.0%} of the states learn ({of_met:.0%} of those met); "
+        note=f"tuned NumPy: {tuned.ratio:.0f} ×; a plain compiled loop: {compiled.ratio:.2f} ×; "
+        f"{share:.0%} of the states learn ({of_met:.0%} of those met); "
         f"regret and violation differ by {apart:.0e}",
     )
 
@@ -270,7 +275,11 @@ def large() -> ss.Problem:
 
 
 def against_exp() -> list[Row]:
-    """One pass of exp over the policy's entries is the yardstick: a softmax needs one at least."""
+    """One pass of exp over the policy's entries is a yardstick: a softmax needs one at least.
+
+    Processors differ in how fast exp is by more than in anything else a step does. What does not differ so is moving
+    memory: one pass of copying `TOUCHED` arrays of that size stands in the notes.
+    """
     problem = large()
     cmdp = problem.cmdp
     entries = cmdp.H * cmdp.S * cmdp.A
@@ -280,6 +289,12 @@ def against_exp() -> list[Row]:
     def passes(n: int) -> None:
         for _ in range(n):
             np.exp(x, out=y)
+
+    read, written = (np.random.default_rng(k).random((TOUCHED, entries)) for k in (1, 2))
+
+    def copies(n: int) -> None:
+        for _ in range(n):
+            np.copyto(written, read)
 
     rows = []
     for bonus_scale in (1e-4, 1.0):
@@ -292,6 +307,7 @@ def against_exp() -> list[Row]:
             after=20_000,
         )
         turns = in_turns(training.run, passes, rounds=21)
+        copying = in_turns(training.run, copies, rounds=21)
         share, of_met = training.learning()
         rows.append(
             Row(
@@ -304,8 +320,9 @@ def against_exp() -> list[Row]:
                 versus=1e3 * turns.ours * turns.ratio,
                 target="≤ 2 passes",
                 reached=turns.ratio >= 0.5,
-                note=f"{1 / turns.ratio:.2f} passes; {share:.0%} of the states learn "
-                f"({of_met:.0%} of those met), {training.transitions() / 1e6:.2g} million "
+                note=f"{1 / turns.ratio:.2f} passes; {1 / copying.ratio:.2f} passes of copying the {TOUCHED} arrays "
+                f"of that size that a step touches, {1e3 * copying.theirs:.2g} ms each; {share:.0%} of the states "
+                f"learn ({of_met:.0%} of those met), {training.transitions() / 1e6:.2g} million "
                 "transitions observed",
             )
         )

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from .application import AsJson, app
-from .given import count, parse_options
+from .given import count, parse_options, read_policy
 from .output import print_json, write_policy
 
 
@@ -25,8 +25,8 @@ def propose(
     behaviour: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE.npy",
-            help="The policy [H,S,A] or [S,A] that made the log, if known exactly.",
+            metavar="FILE",
+            help="The policy [H,S,A] or [S,A] that made the log, if known exactly; .npy or .json.",
         ),
     ] = None,
     trial: Annotated[
@@ -40,7 +40,8 @@ def propose(
     ] = 10,
     delta: Annotated[float, typer.Option(help="What is proven has confidence 1 - delta.")] = 0.05,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Write the policy [H,S,A] as .npy.")
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="Write the policy [H,S,A]: .npy, or .json."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -55,14 +56,14 @@ def propose(
       safespot propose log.csv -o 'columns={patient="episode", dose="cost_dose"}' -o 'thresholds=[6]'
       safespot propose log.parquet -o stationary=true --trial 200 --out next.npy
     """
-    from ..data.model_files import read_array, read_logged
+    from ..data.model_files import read_logged
     from ..judging.propose_log import propose as propose_policy
 
     read = read_logged(log, **parse_options(option))
     print(read, file=sys.stderr)
     found = propose_policy(
         read,
-        None if behaviour is None else read_array(behaviour),
+        None if behaviour is None else read_policy(str(behaviour)),
         trial=None if trial is None else count(trial),
         cases=cases,
         delta=delta,

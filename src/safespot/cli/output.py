@@ -14,11 +14,14 @@ def print_json(answer: Any) -> None:
 
 
 def write_policy(path: Path, policy: Any) -> None:
-    """A policy ``[H,S,A]`` as `.npy`, whole or not at all."""
+    """A policy ``[H,S,A]`` as `.npy`, or as lists where the name ends in `.json`; whole or not at all."""
     import numpy as np
 
     from ..files import as_path, replace
 
     content = io.BytesIO()
-    np.save(content, policy)
+    if path.suffix == ".json":
+        content.write(json.dumps(np.asarray(policy).tolist()).encode())
+    else:
+        np.save(content, policy)
     replace(as_path(path), content.getvalue())

@@ -5,6 +5,7 @@ An episode is taken whole or not at all: one wrong value rejects all of it, sinc
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -29,7 +30,9 @@ class Rejection(NamedTuple):
 
     def __str__(self) -> str:
         said = " ".join(part for part in (self.column, self.value, self.reason) if part)
-        return f"episode {self.episode}, step {self.step:g}: {said}"
+        # A step that is no number is the wrong value itself.
+        step = f", step {self.step:g}" if math.isfinite(self.step) else ""
+        return f"episode {self.episode}{step}: {said}"
 
 
 class Rows(NamedTuple):

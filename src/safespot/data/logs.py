@@ -6,7 +6,6 @@ whole number, and other columns are ignored.
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +19,7 @@ from numpy.typing import ArrayLike
 from .. import files
 from ..arrays import Episode, Float, as_floats, frozen
 from ..display import Displayed
-from ..errors import InvalidFile, InvalidOption, unknown
+from ..errors import InvalidFile, InvalidOption
 from ..evidence.certificate import UNKNOWN_POLICY
 from ..evidence.interface import Interface, make_interface
 from ..learners.learner import Learner
@@ -29,9 +28,19 @@ from ..storage.durable import DurableLearner
 from ..storage.episode_table import Columns, step_columns, write_rows
 from ..units import spread_thresholds
 from .log_checks import Rejection, Rows, find_wrong, first_wrong, sort_rows, threshold_samples
+from .log_interface import (
+    as_names,
+    check_costs,
+    check_sizes,
+    limit_names_of,
+    number_of,
+    numbered_endings,
+    senses_of,
+    size_of,
+    with_endings,
+)
 from .log_tables import PROPENSITY, LogTable, Names, read_table
 
-ENTRIES = 10**8  # of [H,S,A], at most, where the sizes are guessed from the data
 SHOWN = 5  # examples in a report
 
 
@@ -142,31 +151,31 @@ def read_log(
     """
     name = str(source) if isinstance(source, str | Path) else "the log"
     table = read_table(
-        source, name, columns, _names("states", states), _names("actions", actions),
+        source, name, columns, as_names("states", states), as_names("actions", actions),
         limits_known=thresholds is not None,
     )  # fmt: skip
-    ends = _numbered_endings(endings, table.states)
+    ends = numbered_endings(endings, table.states)
     absorbing, _ = absorbing_states(ends, 0, error=InvalidOption)
     extra = len(absorbing)
     given: dict[str, Any] = {
-        "states": _size(table, "state", "next_state") + extra if states is None else
+        "states": size_of(table, "state", "next_state") + extra if states is None else
                   len(states) + extra if isinstance(states, Sequence) else states,
-        "actions": _size(table, "action") if actions is None else
+        "actions": size_of(table, "action") if actions is None else
                    len(actions) if isinstance(actions, Sequence) else actions,
-        "horizon": _size(table, "step") if horizon is None else horizon,
+        "horizon": size_of(table, "step") if horizon is None else horizon,
         "constraints": len(table.constraints) if constraints is None else constraints,
-        "start": _number("start", start, table.states),
+        "start": number_of("start", start, table.states),
         "action_mask": action_mask,
-        "senses": _senses(table, senses),
+        "senses": senses_of(table, senses),
         "ranges": ranges,
         "stationary": stationary,
-        "state_names": _named(table.states, extra) if state_names is None else state_names,
+        "state_names": with_endings(table.states, extra) if state_names is None else state_names,
         "action_names": table.actions if action_names is None else action_names,
-        "limit_names": _limit_names(table) if limit_names is None else limit_names,
+        "limit_names": limit_names_of(table) if limit_names is None else limit_names,
         "units": units,
     }  # fmt: skip
     if None in (states, actions, horizon):
-        _check_sizes(given, name)
+        check_sizes(given, name)
     f = make_interface(**given)
     if f.m != len(table.constraints):
         raise InvalidFile(
@@ -176,7 +185,7 @@ def read_log(
         given["action_mask"] = mask_with_endings(None, f.S - extra, f.A, extra)
         f = make_interface(**given)
     given |= f.names.arguments
-    _check_costs(table, f)
+    check_costs(table, f)
     limits = None
     if thresholds is not None:
         limits = as_floats("thresholds", thresholds, error=InvalidOption)
@@ -265,89 +274,6 @@ def columns(episodes: Iterable[Episode]) -> Columns:
         thresholds=np.concatenate([e.thresholds for e in played]),
         next_state=np.concatenate([e.states[1:] for e in played]),
     )
-
-
-# What is given
-
-
-def _named(states: Names | None, absorbing: int) -> Names | None:
-    """The names of the states of a log, with those of the absorbing ones that follow."""
-    if states is None:
-        return None
-    return (*states, *(f"ended {k}" if absorbing > 1 else "ended" for k in range(absorbing)))
-
-
-def _limit_names(table: LogTable) -> Names | None:
-    """What constraints are called where their columns have more than numbers."""
-    return None if all(name.isdigit() for name in table.constraints) else table.constraints
-
-
-def _names(what: str, given: Any) -> Sequence[str] | None:
-    """The names of states or actions, if names are given."""
-    if given is None or not isinstance(given, Sequence):
-        return None
-    if (
-        isinstance(given, str)
-        or not all(isinstance(name, str) for name in given)
-        or len(set(given)) < len(given)
-    ):
-        raise InvalidOption(
-            f"{what} must be a number, or a list of different names; got {given!r}."
-        )
-    return given
-
-
-def _number(what: str, value: Any, names: Names | None) -> Any:
-    """The number of a state that is given by its name; anything else as it is."""
-    if not isinstance(value, str):
-        return value
-    if value not in (names or ()):
-        raise InvalidOption(f"{what}: {unknown('state', value, names or ())}")
-    return (names or ()).index(value)
-
-
-def _numbered_endings(endings: Any, names: Names | None) -> Any:
-    """Endings by the numbers of their states, where they are given by names."""
-    if not isinstance(endings, Mapping):
-        return endings
-    return {_number("endings", state, names): ending for state, ending in endings.items()}
-
-
-def _senses(table: LogTable, senses: Any) -> Any:
-    """What is given; by default a cost may be at most its limit, and all else must be at least."""
-    if senses is not None or not any(table.costs):
-        return ">=" if senses is None else senses
-    return tuple("<=" if cost else ">=" for cost in table.costs)
-
-
-def _check_costs(table: LogTable, f: Interface) -> None:
-    """A cost that must be at least its limit is a mistake."""
-    for i, (cost, sense) in enumerate(zip(table.costs, f.units.senses, strict=True)):
-        if cost and sense == ">=":
-            raise InvalidOption(
-                f"the column {table.labels[f'constraint_{i}']!r} is a cost, which may be at most its limit, and senses "
-                'says ">=" of it. Leave senses out, or read the column as constraint_… (columns=).'
-            )
-
-
-def _check_sizes(given: dict[str, Any], name: str) -> None:
-    """One wild number in a log must not ask for all memory."""
-    sizes = {key: given[key] for key in ("states", "actions", "horizon")}
-    if all(isinstance(n, int) for n in sizes.values()) and math.prod(sizes.values()) > ENTRIES:
-        raise InvalidFile(
-            f"{name} needs tables of {sizes}, if its largest numbers are to be believed. Give states=, actions= "
-            "and horizon=: episodes with larger numbers are then left out."
-        )
-
-
-def _size(table: LogTable, *names: str) -> int:
-    """One more than the largest whole number in some columns."""
-    values = np.concatenate([table.columns[name] for name in names])
-    whole = values[np.isfinite(values) & (values == np.floor(values))]
-    return int(max(whole.max(initial=0.0), 0.0)) + 1
-
-
-# The episodes
 
 
 def _episodes(

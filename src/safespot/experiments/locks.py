@@ -13,6 +13,27 @@ from ..files import failure
 from ..syscalls import Lock, take_lock
 
 
+def at_work(folder: Path) -> tuple[set[str], set[str]]:
+    """The runs that sweeps are at work on, and those that sweeps have left: their process died, so nothing is locked.
+
+    Whether a claim is locked can only be tried: a sweep that wants it at the same instant takes it a little later.
+    """
+    working, left = set(), set()
+    for path in folder.iterdir():
+        try:
+            lock = take_lock(path)
+        except FileNotFoundError:  # finished in between
+            continue
+        except OSError:  # another user's: nobody can tell
+            lock = None
+        if lock is None:
+            working.add(path.name)
+        else:
+            left.add(path.name)
+            lock.release()
+    return working, left
+
+
 class Claims:
     """The runs that this sweep is at work on; each is a locked, empty file."""
 

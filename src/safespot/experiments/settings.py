@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ from typing import Any
 from .. import learners, problems
 from ..data.logs import Log
 from ..data.model_files import read_cmdp, read_model
-from ..errors import InvalidFile, InvalidOption, unknown
+from ..errors import InvalidFile
 from ..learners import Learner
 from ..model.oracle import Slater, Solution, slater, solve
 from ..model.problem import Problem
@@ -22,11 +21,9 @@ from ..model.signals import Bernoulli, Beta, Deterministic, Drift, Gaussian, Law
 from ..storage.tables import FORMATS
 from ..training.lemma_audit import Yardstick, make_yardstick
 from ..training.metrics import Optima
-from .spec import FILE, LawSpec, RunSpec, SignalsSpec, file_checksum
+from .checking import FILE, check_options
+from .spec import LawSpec, RunSpec, SignalsSpec, file_checksum
 
-ADVISED: dict[str, dict[str, Any]] = {
-    "spot": {"bonus_scale": 0.01, "estimator": "pooled"}
-}  # docs/choosing.md
 SETTINGS = 16  # problems that a worker remembers
 
 
@@ -34,7 +31,7 @@ def make_learner(run: RunSpec) -> Learner:
     """The learner of a run; some of its options may be taken from the truth."""
     setting = read_setting(run.setting)
     given = run.learner_options
-    check_options(run.learner, given)
+    check_options(run.learner, given, anytime=run.anytime)
     options = {name: from_truth(setting, name, value) for name, value in given.items()}
     if "guard" in options:
         options["guard"] = {
@@ -42,35 +39,6 @@ def make_learner(run: RunSpec) -> Learner:
         }
     planned = None if run.anytime else run.episodes
     return learners.make(run.learner, setting.problem.interface, episodes=planned, **options)
-
-
-def check_options(learner: str, given: Mapping[str, Any]) -> None:
-    """Raise unless a learner of that name takes these options; how many episodes there are is the run's to say."""
-    takes = [option for option in learners.options(learner) if option != "episodes"]
-    if "guard" in given:
-        check_guard(given["guard"])
-    for name in given:
-        if name == "episodes":
-            raise InvalidOption(
-                "the number of episodes is the run's own; give it there, not to the learner."
-            )
-        if name not in takes and name != "guard":
-            raise InvalidOption(
-                f"learner {learner!r} has no option {name!r}. It takes: {', '.join(takes)}."
-            )
-
-
-def check_guard(given: Any) -> None:
-    """Raise unless these are arguments of a `Guard`."""
-    takes = [name for name in inspect.signature(learners.Guard).parameters if name != "learner"]
-    if not isinstance(given, Mapping):
-        raise InvalidOption(f"guard must be a table of: {', '.join(takes)}; got {given!r}.")
-    for name in given:
-        if name not in takes:
-            raise InvalidOption(unknown("option of the guard", name, takes))
-    for name in ("baseline", "budget"):
-        if name not in given:
-            raise InvalidOption(f"the guard needs {name}.")
 
 
 def needs(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -93,15 +61,17 @@ def compared(
     chosen = list(names) or ["spot-epochs"]
     beside = [] if names else ["spot", "uniform"]
     for name in given:
-        if name == "episodes" or all(
-            name not in learners.options(each) for each in (*chosen, *beside)
-        ):
+        known = name == "guard" or any(
+            name in learners.options(each) for each in (*chosen, *beside)
+        )
+        if name == "episodes" or not known:
             check_options(chosen[0], {name: given[name]})  # says what it takes
     made: list[dict[str, Any]] = []
     for name in (*chosen, *beside):
         takes = learners.options(name)
         mine = {k: v for k, v in given.items() if k in takes or k == "guard"}
-        options = needs(name, ADVISED.get(name, {}) | mine)
+        options = needs(name, {**getattr(learners.find(name), "advised", {}), **mine})
+        check_options(name, options)
         if name in beside:
             made.append({"name": name, "options": options})
             continue

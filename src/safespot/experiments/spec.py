@@ -14,7 +14,7 @@ import itertools
 import json
 import math
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -31,14 +31,14 @@ from pydantic import (
     model_validator,
 )
 
-from ..errors import InvalidOption, SafespotError
+from ..errors import InvalidOption, SafespotError, nearest
 from ..files import as_path, check_memory, failure, read_bytes
+from .checking import FILE, complaints
 
 TYPES = ("int", "constrained-int", "float", "str", "one", "several")
 RUN_BYTES = 4000  # of memory that a run takes before it begins, about
 LARGEST = 2**63 - 1  # whole number that a store can be asked for
 FORMAT = 1  # of the content that a run's id is made from
-FILE = "file"  # the problem that is in a file of one's own, `path`
 
 
 def _plain(value: Any) -> Any:
@@ -60,6 +60,7 @@ Seed = Annotated[int, Field(ge=0, le=LARGEST)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9-]+$")]  # part of file names
 # A ready learner, or "package.module:Class".
 LearnerName = Annotated[str, Field(pattern=r"^([a-z0-9-]+|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$")]
+Label = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^\S(.*\S)?$")]
 Options = dict[str, Option]
 Choices = Annotated[list[Option], Field(min_length=1)]
 
@@ -143,6 +144,7 @@ class LearnerSpec(_Record):
     """
 
     name: LearnerName
+    label: Label | None = None  # what reports call it
     options: Options = {}
     anytime: bool = False  # not told how many episodes there will be
     grid: dict[str, Choices] = {}
@@ -174,11 +176,13 @@ class RunSpec:
     seed: int
     record: str | int
     track: str
+    label: str | None = None  # what reports call its learner; no result depends on it
 
     @cached_property
     def content(self) -> dict[str, Any]:
         """What the id is made from, ready for JSON; what was left out is left out."""
-        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        names = (field.name for field in fields(self) if field.name != "label")
+        parts = {name: getattr(self, name) for name in names}
         return {"format": FORMAT, **parts, "signals": self.signals.model_dump(exclude_none=True)}
 
     @cached_property
@@ -250,6 +254,7 @@ class Spec(_Record):
                     seed=seed,
                     record=self.record,
                     track=self.track,
+                    label=learner.label,
                 )
                 found.setdefault(run.id, run)
         return list(found.values())
@@ -301,27 +306,53 @@ def as_spec(content: Mapping[str, Any], source: str | None = None) -> Spec:
             ...
         safespot.errors.InvalidOption: invalid configuration of a sweep:
           learners: is missing
-          learner: unknown key
+          learner: unknown key; did you mean `learners`?
 
     """
+    spec, wrong = None, {}
     try:
-        return Spec.model_validate(content)
+        spec = Spec.model_validate(content)
     except ValidationError as problem:
+        wrong = _misshapen(problem)
+    more = complaints(content, thorough=bool(wrong))
+    if more and not wrong:  # problems are only made where there is something to tell
+        more = complaints(content, thorough=True)
+    wrong |= {key: what for key, what in more.items() if not _mentioned(key, wrong)}
+    if spec is None or wrong:
         what = f"{source} is not a sweep file" if source else "invalid configuration of a sweep"
-        raise InvalidOption(f"{what}:\n{_complaints(problem)}") from None
+        lines = "\n".join(f"  {key}: {said}" for key, said in wrong.items())
+        raise InvalidOption(f"{what}:\n{lines}")
+    return spec
 
 
-def _complaints(problem: ValidationError) -> str:
-    """One line per key; where several readings of it failed, the shortest says enough."""
+def _mentioned(key: str, wrong: Mapping[str, str]) -> bool:
+    """Whether this key, or something in it, is complained of already."""
+    return any(other == key or other.startswith(f"{key}.") for other in wrong)
+
+
+def _misshapen(problem: ValidationError) -> dict[str, str]:
+    """One complaint per key; where several readings of it failed, the shortest says enough."""
     lines: dict[str, list[str]] = {}
     for error in problem.errors(include_url=False):
         # "int", "list[…]" and the like name the readings of a union: they are not keys of the file.
         where = [str(part) for part in error["loc"] if not _names_a_type(part)]
-        message = {"extra_forbidden": "unknown key", "missing": "is missing"}.get(
-            error["type"], error["msg"].removeprefix("Value error, ")
-        )
+        message = error["msg"].removeprefix("Value error, ")
+        if error["type"] == "missing":
+            message = "is missing"
+        elif error["type"] == "extra_forbidden":
+            message = f"unknown key{nearest(where[-1], _keys(where[:-1]))}"
         lines.setdefault(".".join(where) or "the file", []).append(message)
-    return "\n".join(f"  {key}: {' or '.join(dict.fromkeys(m))}" for key, m in lines.items())
+    return {key: " or ".join(dict.fromkeys(said)) for key, said in lines.items()}
+
+
+def _keys(where: Sequence[str]) -> list[str]:
+    """The keys that the table at a place may have."""
+    kinds: dict[str, type[BaseModel]] = {
+        "": Spec, "problem": ProblemSpec, "learners": LearnerSpec, "problem.signals": SignalsSpec,
+        "problem.signals.drift": DriftSpec,
+    }  # fmt: skip
+    place = ".".join(part for part in where if not part.isdigit())
+    return list(kinds.get(place, LawSpec).model_fields)
 
 
 def _names_a_type(part: str | int) -> bool:

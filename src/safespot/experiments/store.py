@@ -17,7 +17,7 @@ import contextlib
 import hashlib
 import json
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,10 +44,10 @@ POLICIES = ("policy", "proposal", "certified")
 POLICY_ENTRIES = 250_000  # up to which a policy is kept: 2 MB
 ABOUT = {
     "run": "VARCHAR", "problem": "VARCHAR", "problem_options": "JSON", "signals": "JSON",
-    "learner": "VARCHAR", "learner_options": "JSON", "anytime": "BOOLEAN", "episodes": "BIGINT",
+    "learner": "VARCHAR", "label": "VARCHAR", "learner_options": "JSON", "anytime": "BOOLEAN", "episodes": "BIGINT",
     "seed": "BIGINT", "record": "JSON", "track": "VARCHAR", "optimum": "DOUBLE", "limits": "DOUBLE[]",
     "rho": "DOUBLE", "certificate": "JSON", "epochs": "JSON", "proposal": "JSON", "certified": "JSON",
-    "certificates": "JSON", "guard": "JSON", "seconds": "DOUBLE", "provenance": "JSON",
+    "certificates": "JSON", "diagnosis": "JSON", "guard": "JSON", "seconds": "DOUBLE", "provenance": "JSON",
 }  # fmt: skip
 
 
@@ -234,6 +234,7 @@ class Store(Displayed):
             outcome.run.id: {
                 "run": outcome.run.id,
                 **outcome.run.content,
+                "label": outcome.run.label,
                 **outcome.facts,
                 "seconds": outcome.seconds,
                 "provenance": outcome.provenance,
@@ -251,6 +252,16 @@ class Store(Displayed):
             | {self._file(run, "json"): _about_bytes(what) for run, what in about.items()}
         )
         files.replace_all({self._file(run, "parquet"): data for run, data in encoded.items()})
+
+    def relabel(self, runs: Iterable[RunSpec]) -> None:
+        """Call finished runs what these say; nothing else of them changes."""
+        changed = {}
+        for run in runs:
+            about = self.about(run.id)
+            if about.get("label") != run.label:
+                changed[self._file(run.id, "json")] = _about_bytes({**about, "label": run.label})
+        if changed:
+            files.replace_all(changed)
 
     def tidy(self) -> None:
         """Take away what killed sweeps left behind: half-written files, and checkpoints of finished runs."""

@@ -144,7 +144,10 @@ def groups(store: Store) -> list[Group]:
     for about in store.runs():
         found[json.dumps(_content(about), sort_keys=True)].append(about)
     contents = [json.loads(key) for key in found]
-    labels = _labels([_flat(content) for content in contents])
+    called = [members[0].get("label") or members[0]["learner"] for members in found.values()]
+    labels = _labels(
+        [_flat({**c, "learner": name}) for name, c in zip(called, contents, strict=True)]
+    )
     made = []
     for label, content, members in zip(labels, contents, found.values(), strict=True):
         members.sort(key=lambda about: int(about["seed"]))

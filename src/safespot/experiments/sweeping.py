@@ -28,12 +28,13 @@ from typing import Any
 from ..arrays import as_count
 from ..display import Displayed
 from ..errors import DiskError, InvalidFile, InvalidOption, SafespotError
+from .checking import check_options
 from .checkpoints import Checkpoint
 from .engines import Batch, DaskEngine, Done, Engine, LocalEngine, Lost, Told
 from .locks import Claims
 from .parquet import Encoder
 from .progress import Progress, as_progress
-from .settings import check_options, make_learner
+from .settings import make_learner, read_setting
 from .spec import RunSpec, Spec, as_spec, read_spec
 from .store import FinishedRun, Store
 from .worker import Failure, Unsaved, fresh
@@ -122,6 +123,7 @@ def sweep(
     store.tidy()
     done = store.finished()
     todo = [run for run in runs if run.id not in done]
+    store.relabel(run for run in runs if run.id in done)
     _check(todo)
     shown = as_progress(progress)
     failed: dict[str, str] = {}
@@ -335,55 +337,65 @@ def _check(runs: Iterable[RunSpec]) -> None:
             make_learner(run)
         except SafespotError as problem:
             wrong.setdefault(f"  {run.problem}, {run.learner} {run.learner_options}: {problem}")
-            try:  # the problem may have hidden what is wrong with the learner
-                check_options(run.learner, run.learner_options)
+            with contextlib.suppress(SafespotError):  # it may hide what is wrong with the learner
+                read_setting(run.setting)
+                continue
+            try:
+                check_options(run.learner, run.learner_options, anytime=run.anytime)
             except SafespotError as other:
-                if str(other) != str(problem):
-                    wrong.setdefault(f"  {run.learner} {run.learner_options}: {other}")
+                wrong.setdefault(f"  {run.learner} {run.learner_options}: {other}")
     if wrong:
         raise InvalidOption("invalid configuration:\n" + "\n".join(wrong))
 
 
 def _warm(runs: Iterable[RunSpec]) -> None:
-    """Compile what the runs need, once, before every worker would: the first here, the others beside it."""
-    first, *others = {(run.problem, run.learner, run.track): run for run in runs}.values()
+    """Compile what the runs need, once, before every worker would: here and in a process beside, whoever is free."""
+    kinds = list({(run.problem, run.learner, run.track): run for run in runs}.values())
+    spawn = multiprocessing.get_context("spawn")
+    begun = spawn.Value("i", 0)
     beside: list[Any] = []
     # Whatever is compiled already is loaded sooner than a process starts.
-    helper = threading.Timer(HELP_SECONDS, lambda: beside.append(_start_compiling(others)))
-    if others and _processors() > 1:
+    helper = threading.Timer(
+        HELP_SECONDS, lambda: beside.append(_start_compiling(spawn, kinds, begun))
+    )
+    if len(kinds) > 1 and _processors() > 1:
         helper.start()
     try:
-        _compile([first])
+        _compile(kinds, begun)
         helper.cancel()
         if helper.is_alive():
             helper.join()  # it is starting the process
         if beside:
             beside[0].join()
-        _compile(others)
+            _compile(kinds, spawn.Value("i", 0))  # what was compiled beside is read
     finally:
         helper.cancel()
         for process in beside:
             process.terminate()
 
 
-def _start_compiling(runs: Sequence[RunSpec]) -> Any:
-    process = multiprocessing.get_context("spawn").Process(
-        target=_compile_beside, args=(runs,), daemon=True
-    )
+def _start_compiling(spawn: Any, runs: Sequence[RunSpec], begun: Any) -> Any:
+    process = spawn.Process(target=_compile_beside, args=(runs, begun), daemon=True)
     process.start()
     return process
 
 
-def _compile_beside(runs: Sequence[RunSpec]) -> None:
+def _compile_beside(runs: Sequence[RunSpec], begun: Any) -> None:
     """In a process of its own, which Ctrl-C leaves to the one that started it; what fails fails there, too."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(Exception):
-        _compile(runs)
+        _compile(runs, begun)
 
 
-def _compile(runs: Iterable[RunSpec]) -> None:
-    for run in runs:
-        fresh(replace(run, episodes=1)).advance()
+def _compile(runs: Sequence[RunSpec], begun: Any) -> None:
+    """Those of the runs that nobody has `begun`, one after the other."""
+    while True:
+        with begun.get_lock():
+            k = begun.value
+            begun.value += 1
+        if k >= len(runs):
+            return
+        fresh(replace(runs[k], episodes=1)).advance()
 
 
 def _processors() -> int:

@@ -10,7 +10,7 @@ import math
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -103,6 +103,7 @@ def perform(run: RunSpec, store: Path | None, report: Report) -> FinishedRun:
             "limits": cmdp.limits.tolist(),
             "rho": None if math.isinf(training.learner.rho) else training.learner.rho,
             "certificate": certificate(training),
+            "diagnosis": [asdict(finding) for finding in result.diagnosis],
             **guard_facts(training.learner),
             **proofs(training),
         },

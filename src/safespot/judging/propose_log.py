@@ -42,7 +42,6 @@ from .played import Certified, certify_played
 from .reasons import Estimate, Followed, Seen
 
 HOPELESS = 1e-3  # of a deviation: a room that takes a trial of millions of episodes
-DETERMINISTIC = 1e-3  # of a room: the least deviation that a trial is planned for
 CASES = 10  # of an action in a state, from which on it is followed
 
 
@@ -204,7 +203,12 @@ def _look(log: Log, f: Interface, declared: Declared, delta: float) -> Seen:
         proven = lower_bounds(rows[:, 2 + 4 * m :], np.full(2 * m, np.log(2.0 * m / delta)))
         lower = least + (most - least) * proven[0::2]
         upper = np.maximum(lower, most - (most - least) * proven[1::2])
-    spread = [x.std(axis=0) for x in (value - threshold, threshold)]
+    # Few episodes that are alike do not show that all are: one more lies a quarter of the range away (`sequences`).
+    quarters = declared.width / 4.0, (most - least) / 4.0
+    spread = [
+        np.sqrt(x.var(axis=0) + quarter**2 / len(x))
+        for x, quarter in zip((value - threshold, threshold), quarters, strict=True)
+    ]
     difference: Float = (value - threshold).mean(axis=0)
     return Seen(lower, upper, float(reward.mean()), difference, *spread)
 
@@ -272,7 +276,7 @@ def _trial_episodes(room: Float, deviation: Float, delta: float) -> int | None:
     if not (room > HOPELESS * deviation).all():
         return None
     return max(
-        episodes_to_proof(r, max(d, DETERMINISTIC * r), delta, constraints=len(room))
+        episodes_to_proof(r, d, delta, constraints=len(room))
         for r, d in zip(room.tolist(), deviation.tolist(), strict=True)
     )
 

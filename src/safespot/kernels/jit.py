@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import gc
 import itertools
 import logging
 import os
@@ -38,6 +37,16 @@ LLVMS = range(14, 23)  # whose switches are known; an unknown one would end the 
 def kernel(function: F) -> F:
     """Compile `function` with Numba, cached on disk, without the GIL."""
     return _compiled(function)
+
+
+def seldom(function: F) -> F:
+    """A kernel that runs seldom: while that takes but a moment in all, it runs uncompiled (`seldom`)."""
+    compiled = _compiled(function)
+    if not numba.config.DISABLE_JIT and _parts() is not None:
+        from .seldom import SeldomDispatcher
+
+        compiled.__class__ = SeldomDispatcher
+    return compiled
 
 
 def no_refcount(function: F) -> F:
@@ -82,15 +91,40 @@ def _compiled(
     make_whole = functools.partial(
         _whole, function, refcount=refcount, inline=inline, noalias=noalias
     )
-    if not inline or (parts := _parts()) is None:
+    if (parts := _parts()) is None:
         return make_whole()
-    options = _options(refcount=refcount, inline=inline)
-    pipeline = parts.NoaliasPartPipeline if noalias else parts.PartPipeline
-    dispatcher: Any = numba.njit(**options, pipeline_class=pipeline)(function)
-    dispatcher.__class__ = parts.PartDispatcher
-    dispatcher.compile_whole = make_whole
+    make_part = functools.partial(
+        _part, function, refcount=refcount, inline=inline, noalias=noalias
+    )
+    dispatcher: Any
+    if inline:
+        dispatcher = make_part()
+        dispatcher.__class__ = parts.PartDispatcher
+        dispatcher.make_whole = make_whole
+    else:
+        dispatcher = make_whole()
+        dispatcher.__class__ = parts.WholeDispatcher
+        dispatcher.make_part = make_part
     compiled: F = dispatcher
     return compiled
+
+
+def compiled_at_once() -> contextlib.AbstractContextManager[None]:
+    """Kernels that run seldom are compiled when they are first called, too: for whoever compiles ahead."""
+    if numba.config.DISABLE_JIT or _parts() is None:
+        return contextlib.nullcontext()
+    from . import seldom
+
+    return seldom.compiled_at_once()
+
+
+def _part(function: Callable, *, refcount: bool, inline: bool, noalias: bool) -> Any:
+    """A kernel that kernels call."""
+    parts = _parts()
+    pipeline = parts.NoaliasPartPipeline if noalias else parts.PartPipeline
+    return numba.njit(**_options(refcount=refcount, inline=inline), pipeline_class=pipeline)(
+        function
+    )
 
 
 def _whole(function: F, *, refcount: bool, inline: bool, noalias: bool) -> F:
@@ -170,9 +204,6 @@ def _without_aliases(flags: Any) -> Any:
 
 
 _depth = 0  # of kernels compiled because another one calls them; Numba's lock is held meanwhile
-COLLECTED_OBJECTS = (
-    200_000  # between two collections while the compiler makes many objects and drops few
-)
 
 
 def _compile(compile_it: Callable, name: str, *signature: Any) -> Any:
@@ -182,22 +213,22 @@ def _compile(compile_it: Callable, name: str, *signature: Any) -> Any:
     try:
         if _depth > 1:
             return compile_it(*signature)
-        with compiling(name), _rarely_collecting(), _without_strength_reduction():
+        with compiling(name), _shortcuts(), _without_strength_reduction():
             return compile_it(*signature)
     finally:
         _depth -= 1
 
 
-@contextlib.contextmanager
-def _rarely_collecting() -> Iterator[None]:
-    """Python looks for garbage less often."""
-    before = gc.get_threshold()
-    if before[0] > 0:  # 0: it never does
-        gc.set_threshold(max(before[0], COLLECTED_OBJECTS), *before[1:])
+def _shortcuts() -> contextlib.AbstractContextManager[None]:
+    """What spares the compiler needless work, where this Numba has it."""
+    if _plain():
+        return contextlib.nullcontext()
     try:
-        yield
-    finally:
-        gc.set_threshold(*before)
+        from .shortcuts import taken
+    except (ImportError, AttributeError) as problem:
+        _left_out("shortcuts of the compiler", problem)
+        return contextlib.nullcontext()
+    return taken()
 
 
 @contextlib.contextmanager

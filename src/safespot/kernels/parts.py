@@ -1,8 +1,8 @@
-"""Kernels that become part of the kernels that call them stop at LLVM's code: they are optimized where they end up.
+"""Kernels that other kernels call stop at LLVM's code: they are optimized where they end up.
 
 Numba optimizes every kernel and makes machine code of it, and then does so again with the kernel around it, into which
-it was inlined. Only the outermost one is ever run. So the library of a part holds its code as Numba wrote it; the
-outermost kernel links each part once, and all is optimized once and together. A part is not kept on the disk.
+it was inlined or linked. Only the outermost one is ever run. So the library of a part holds its code as Numba wrote
+it; the outermost kernel links each part once, and all is optimized once and together. A part is not kept on the disk.
 
 Called from Python, a part is compiled as a kernel of its own.
 """
@@ -10,6 +10,7 @@ Called from Python, a part is compiled as a kernel of its own.
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -19,22 +20,51 @@ from numba.core.registry import CPUDispatcher
 
 from .nonnegative import Pipeline
 
+UNCOMPILED = threading.local()  # `now`: the kernel around runs as Python, and so does what it calls
+
 
 class PartDispatcher(CPUDispatcher):  # type: ignore[misc]
-    """A kernel that is a part where a kernel calls it, and one of its own where Python does."""
+    """A part, mostly; where Python calls it, a kernel of its own."""
 
-    compile_whole: Callable[[], Any]
+    make_whole: Callable[[], Any]
     whole: Any = None
 
     def __call__(self, *arguments: Any) -> Any:
         """From Python."""
+        if getattr(UNCOMPILED, "now", False):
+            return self.py_func(*arguments)
         if self.whole is None:
-            self.whole = self.compile_whole()
+            self.whole = self.make_whole()
         return self.whole(*arguments)
+
+
+class WholeDispatcher(CPUDispatcher):  # type: ignore[misc]
+    """A kernel of its own, mostly; where a kernel calls it, a part."""
+
+    make_part: Callable[[], Any]
+    part: Any = None
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """From a kernel, when its types are found."""
+        if self.part is None:
+            self.part = self.make_part()
+        return self.part.get_call_template(args, kws)
+
+    def get_overload(self, sig: Any) -> Any:
+        """From a kernel, when its code is written."""
+        return self.part.get_overload(sig)
 
 
 class PartLibrary(JITCodeLibrary):  # type: ignore[misc]
     """The code of one part, without that of the parts that it calls."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        """As Numba does, but for functions that are only called here: it would build all passes for each of them."""
+        ll_module.data_layout = self._codegen._data_layout
+        for function in ll_module.functions:
+            if not function.is_declaration:
+                passes, builder = self._codegen._function_pass_manager()
+                passes.run(function, builder)
 
     def finalize(self) -> None:
         """Neither optimize it nor make machine code of it."""

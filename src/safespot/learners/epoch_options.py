@@ -56,7 +56,8 @@ class EpochsOptions(AnyOptions):
     Args:
         episodes: T, if it is known; nothing depends on it.
         thresholds: the limits where they are known, ``[m]`` or ``[m,H]``; None: they are learned.
-        stance: "pessimistic" adds the margin, "optimistic" takes it off, 0.5 has none; or xi in [0,1].
+        stance: "pessimistic" adds the margin, "optimistic" takes it off, 0.5 has none; or xi in [0,1]. What breaks of
+            limits have shown is added under all of them.
         window: gamma in (0,1]; below 1 thresholds may drift, and nothing is certified.
         delta: with probability 1 - delta no certificate is ever false.
         baseline: a policy ``[H,S,A]`` or ``[S,A]``, played first and where a trial has failed.

@@ -127,8 +127,8 @@ def watch_trial(
     """Count an episode of the policy on trial; the verdict, as soon as there is one."""
     declared, targets = rates.declared, rates.targets
     worst, best = reward_shares(declared, episode.rewards)
-    observe_fixed(targets, trial, 0, worst)
-    observe_fixed(targets, trial, 1, 1.0 - best)
+    for side in range(2):  # a loop, so that what it calls is compiled once
+        observe_fixed(targets, trial, side, worst if side == 0 else 1.0 - best)
     kept, broken = True, False
     for i in range(lower.shape[0]):
         row = 2 + 4 * i
@@ -136,13 +136,14 @@ def watch_trial(
         under, over = hinted(declared, episode.thresholds, i)
         least, width = trial_range(declared, before.weight[i], i)
         w = before.weight[i]
-        observe_fixed(targets, trial, row, within((least_value - w * over - least) / width))
-        observe_fixed(
-            targets, trial, row + 1, within(1.0 - (most_value - w * under - least) / width)
-        )
+        low = within((least_value - w * over - least) / width)
+        high = within(1.0 - (most_value - w * under - least) / width)
         least, most = declared.values[0, i], declared.values[1, i]
-        observe_fixed(targets, trial, row + 2, within((least_value - least) / (most - least)))
-        observe_fixed(targets, trial, row + 3, 1.0 - within((most_value - least) / (most - least)))
+        low_value = within((least_value - least) / (most - least))
+        high_value = 1.0 - within((most_value - least) / (most - least))
+        for side in range(4):
+            x = low if side == 0 else high if side == 1 else low_value if side == 2 else high_value
+            observe_fixed(targets, trial, row + side, x)
         if verdict == OPEN and trial.counted[row] >= trial.due[row]:
             read_trial(rates, trial, before, lower[i], upper[i], i)
             trial.due[row] = trial.counted[row] + max(

@@ -39,10 +39,10 @@ from .budget import (
     room_bounds,
     settle_turn,
 )
+from .budget_files import CARRIED, account_arrays, own_arrays, plausible_account, with_arrays
 from .learner import KNOWN, Epoch, Learner
 
 HAND_BACK = "hand-back"
-SEQUENCES = ("means", "trial")  # of the account
 
 
 class Guard(Learner):
@@ -330,64 +330,29 @@ class Guard(Learner):
     def arrays(self) -> dict[str, NDArray]:
         """The guarded learner's state, and the account."""
         made = {f"guarded.{name}": array for name, array in self._guarded.arrays().items()}
-        return made | {f"account.{name}": array for name, array in self._account_arrays().items()}
-
-    def _account_arrays(self) -> dict[str, NDArray]:
-        """What the account carries, and its sequences but for their buffers."""
-        account = self._account
-        made = {name: getattr(account, name) for name in self._carried()}
-        for part in SEQUENCES:
-            record = getattr(account, part)._asdict()
-            made |= {f"{part}.{k}": v for k, v in record.items() if k != "terms"}
-        return made
+        return made | account_arrays(self._account)
 
     def restore(self, arrays: dict[str, NDArray]) -> None:
         """Go on from where `arrays` were taken; this guard must have the same arguments."""
-        found = {}
-        for name, like in self._account_arrays().items():
-            found[name] = arrays[f"account.{name}"].copy()
-            if (found[name].shape, found[name].dtype) != (like.shape, like.dtype):
-                raise InvalidFile(f"the array 'account.{name}' is not one of this guard")
+        found = own_arrays(self._account, arrays)
         inner = {k: v for k, v in arrays.items() if k.startswith("guarded.")}
         self._guarded.restore({k.removeprefix("guarded."): v for k, v in inner.items()})
         if not self._plausible(found):
             raise InvalidFile("the guard's account contradicts itself")
-        parts: dict[str, dict[str, NDArray]] = {part: {} for part in SEQUENCES}
-        for name, array in found.items():
-            part, _, entry = name.partition(".")
-            if entry:
-                parts[part][entry] = array
-            else:
-                getattr(self._account, name)[:] = array
-        self._account = self._account._replace(
-            means=self._account.means._replace(**parts["means"]),
-            trial=self._account.trial._replace(**parts["trial"]),
-        )
+        self._account = with_arrays(self._account, found)
         self._derive()
 
     def _carried(self) -> tuple[str, ...]:
-        return "spent", "plays", "unsafe"
+        return CARRIED
 
     def _plausible(self, carried: dict[str, NDArray]) -> bool:
-        plays, counted = carried["plays"], carried["means.counted"][0]
-        baseline = plays[[BASELINE, SAME]].sum()
-        return bool(
-            all(np.isfinite(array).all() for array in carried.values())
-            and (plays >= 0).all()
-            and plays.sum() <= self._guarded.episode - 1
-            and counted == (plays.sum() if self.credit else plays.sum() - baseline)
-            and (carried["trial.counted"] == baseline).all()
-            and (carried["means.product"] > 0.0).all()
-            and (carried["trial.product"] > 0.0).all()
-            and (np.abs(carried["trial.lower"] - 0.5) <= 0.5).all()
-            and carried["unsafe"][0] in (TRUSTED, PROVEN, SAID)
-        )
+        return plausible_account(carried, self._guarded.episode - 1, credit=self.credit)
 
     def _stored(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         """What a file holds: the guarded learner's part, and the guard's."""
         arrays, about = self._guarded._stored()
         made = {f"guarded.{name}": array for name, array in arrays.items()}
-        made |= {f"account.{name}": array for name, array in self._account_arrays().items()}
+        made |= account_arrays(self._account)
         made |= {"baseline": self.baseline, "budget": self.budget}
         options = {k: v for k, v in self._arguments.items() if k not in ("baseline", "budget")}
         return made, {

@@ -384,11 +384,16 @@ class Learner(Displayed, ABC):
         """The radii of an epoch; anytime, its share of delta is ``delta / (k (k+1))``."""
         f, o = self.interface, cast("Options", self.options)
         k = now.number
+        delta = o.delta if o.episodes is not None else o.delta / (k * (k + 1))
         return make_radii(
-            f.S, f.A, f.H, f.m, now.last, o.delta if o.episodes is not None else o.delta / (k * (k + 1)),
-            bonus_scale=o.bonus_scale, threshold_scale=o.threshold_scale,
+            f.S, f.A, f.H, f.m, now.last, delta,
+            bonus_scale=self._bonus_scale(now.last, delta), threshold_scale=o.threshold_scale,
             bernstein=bernstein, clip=o.clip_thresholds,
         )  # fmt: skip
+
+    def _bonus_scale(self, T: int, delta: float) -> float:
+        """Of T episodes at a confidence of 1 - delta."""
+        return cast("Options", self.options).bonus_scale
 
     # Files
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import Float, Policy
-from ..kernels.jit import kernel
+from ..kernels.jit import seldom
 from .pooled_models import Counted, Known, Pooled, push_counts, step_of
 
 
@@ -35,7 +35,7 @@ def with_bonus(model: Counted, known: Known, pi: Policy, lam: Float, scale: floa
     return model._replace(payoffs=payoffs)
 
 
-@kernel
+@seldom
 def pair_errors(pooled: Pooled, L: Float, noise: Float) -> Float:
     """``[H, S*A]``: the standard error of ``c + p L_h+1`` of every pair, 0 before its first visit.
 
@@ -60,7 +60,7 @@ def pair_errors(pooled: Pooled, L: Float, noise: Float) -> Float:
     return errors
 
 
-@kernel
+@seldom
 def evaluate_counted(model: Counted, pi: Policy) -> tuple[Float, Float]:
     """Values ``[1+m, H+1, S]`` of a policy in a model, and its occupancy ``[H, S*A]``."""
     components = model.payoffs.shape[0]
@@ -118,7 +118,7 @@ def standard_errors(model: Counted, known: Known, pi: Policy, episodes: int) -> 
     return values, errors
 
 
-@kernel
+@seldom
 def transition_errors(pooled: Pooled, V: Float, occupancy: Float) -> Float:
     """``[1+m]``: ``sum_sa Var_p(f_sa) / n(s,a)``."""
     components, steps = V.shape[:2]
@@ -141,5 +141,5 @@ def transition_errors(pooled: Pooled, V: Float, occupancy: Float) -> Float:
                         f += occupancy[h, row] * V[c, h + 1, pooled.states[j]]
                     mean += pooled.counts[j] * f
                     square += pooled.counts[j] * f * f
-                squares[c] += max(square / n - (mean / n) ** 2, 0.0) / n
+                squares[c] += max(square / n - (mean / n) * (mean / n), 0.0) / n
     return squares

@@ -167,13 +167,23 @@ class SpotOptions(DualOptions):
         1.0
 
     Args:
+        bonus_scale: c, of every radius but the thresholds'; 1 is what the theorems need. "auto" is as large as lets
+            pairs leave their cap at once (`theory.scale_to_leave_cap`), and takes both steps four times the paper's
+            unless they are given.
         bonus: "hoeffding" (the paper) or "bernstein".
         policy_step: eta; the paper's by default.
 
     """
 
+    bonus_scale: float | str = 1.0  # type: ignore[assignment]
     bonus: str = "hoeffding"
     policy_step: float | None = None
+
+    def _set_step(self, name: str) -> None:
+        if name == "bonus_scale" and isinstance(self.bonus_scale, str):
+            _choice(name, self.bonus_scale, ("auto",), " or a number, not negative")
+        else:
+            super()._set_step(name)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -93,7 +93,7 @@ class PhaseState(NamedTuple):
 class Memory:
     """The rows of `PhaseState.memory`: what proposals remember of the trials before them."""
 
-    MARGIN = 0  # of the last proposal
+    ROOM = 0  # that the last proposal was to have beyond alpha_xi
     ERROR = 1  # by how much the model was off, as the last break showed
     PROMISED = 2  # V_g - alpha of the last proposal, in the model
     SPREAD = 3  # the standard deviation of an episode's total of g in the last trial

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ..arrays import Bool, Float, Int, Policy
 from ..column_generation import Column, Mixture, best_mixture, largest_margin
 from ..evidence.interface import Interface
-from ..kernels.jit import inlined, kernel
+from ..kernels.jit import inlined, seldom
 from ..spot.visits import Statistics, Successors
 
 
@@ -123,7 +123,7 @@ def row_starts(ends: Int, K: int) -> Int:
     return np.stack([firsts[k * rows : (k + 1) * rows + 1] for k in range(K)])
 
 
-@kernel
+@seldom
 def gather_lists(
     successors: Successors,
     A: int,
@@ -246,7 +246,7 @@ def step_of(array: NDArray, h: int) -> int:
     return h if array.shape[0] > 1 else 0
 
 
-@kernel
+@seldom
 def best_counted(pooled: Pooled, weight: Float, mask: Bool, payoffs: Float, imagined: Float) -> Int:
     """The deterministic policy ``[H,S]`` with the largest value for `payoffs` ``[K',S*A]`` and `imagined` ``[H]``.
 
@@ -274,7 +274,7 @@ def best_counted(pooled: Pooled, weight: Float, mask: Bool, payoffs: Float, imag
     return plan
 
 
-@kernel
+@seldom
 def counted_values(model: Counted, plan: Int) -> Float:
     """The values ``[1+m]`` of a deterministic policy ``[H,S]``, forward from the start."""
     components = model.payoffs.shape[0]
@@ -304,7 +304,7 @@ def push_counts(pooled: Pooled, k: int, row: int, mass: float, after: Float) -> 
         after[pooled.states[j]] += mass * pooled.counts[j]
 
 
-@kernel
+@seldom
 def add_counted_occupancy(
     pooled: Pooled, weight: Float, plan: Int, share: float, occupancy: Float
 ) -> None:

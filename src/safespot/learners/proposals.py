@@ -1,15 +1,16 @@
 """Proposals: the pessimistic plan with a margin that is tried next, or deployed.
 
-    argmax V_r   subject to   V_g >= alpha_xi + (1 - 2 xi) margin        in the model of the counts
+    argmax V_r   subject to   V_g >= alpha_xi + (1 - 2 xi) margin + shown        in the model of the counts
 
-The margin is the sum of
+The margin is what chance may do, so the stance may take it off:
 
 - the standard error of V_g in the model (delta method, `model_errors`),
-- what its trial needs to prove it: ``deviation sqrt(2 ln(1/share) / length)``, with the deviation of the last trial,
-- what the model was off by, as the last break showed; and after each further break in a row it is at least twice as
-  wide.
+- what its trial needs to prove it: ``deviation sqrt(2 ln(1/share) / length)``, with the deviation of the last trial.
 
-Where no policy has that margin it is halved, and halved again, and then the plan with the largest margin is tried. No
+What breaks have shown is added whatever the stance: by how much the last one fell short of what the model promised. And
+after each further break in a row the room, the two together, is at least twice as wide, and wider by the margin.
+
+Where no policy has the room it is halved, and halved again, and then the plan with the largest margin is tried. No
 guarantee rests on a margin; what it is good for is that trials succeed.
 """
 
@@ -21,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import Float
+from ..evidence.sequences import LARGEST
 from .epoch_options import Recipe
 from .epoch_trials import TrialRates
 from .model_errors import standard_errors
@@ -32,7 +34,7 @@ class Proposal(NamedTuple):
     """A plan to try."""
 
     plan: Plan
-    margin: Float  # [m]: that was wanted
+    room: Float  # [m]: that was wanted beyond alpha_xi
     promised: Float  # [m]: V_g - alpha as the model has it
 
 
@@ -53,20 +55,13 @@ def propose(
     is tried, if that comes near.
     """
     t, memory = int(state.finished[0]), state.memory
-    least = 2.0 * memory[Memory.MARGIN] if state.clock[BREAKS] > 1 else np.zeros(len(limits))
-    plan, margin = plan_with_margin(
-        model,
-        known,
-        t,
-        limits,
-        side,
-        needs + memory[Memory.ERROR],
-        recipe,
-        least=least,
-        proof=proof,
-    )
+    last = memory[Memory.ROOM] if state.clock[BREAKS] > 1 else None
+    plan, room = plan_with_margin(
+        model, known, t, limits, side, needs, recipe,
+        shown=memory[Memory.ERROR], last=last, proof=proof,
+    )  # fmt: skip
     values = standard_errors(model, known, plan.policy, t)[0]
-    return Proposal(plan, margin, values[1:] - (state.lower + state.upper) / 2.0)
+    return Proposal(plan, room, values[1:] - (state.lower + state.upper) / 2.0)
 
 
 def plan_with_margin(
@@ -75,27 +70,34 @@ def plan_with_margin(
     episodes: int,
     limits: Float,
     side: float,
-    margin: Float,
+    needs: Float,
     recipe: Recipe,
     *,
-    least: Float | float = 0.0,
+    shown: Float | float = 0.0,
+    last: Float | None = None,
     proof: bool = False,
 ) -> tuple[Plan, Float]:
-    """The plan with `margin` ``[m]`` and its own standard errors, at least `least`; and the margin that was wanted."""
-    plan = best_plan(model, limits + side * margin)
+    """The plan whose margin is `needs` ``[m]`` and its own standard errors, beside what breaks have `shown` ``[m]``.
+
+    Returned with the room that was wanted; `last` ``[m]`` is that of the plan before, where it broke a limit too.
+    """
+    plan = best_plan(model, limits + side * needs + shown)
     errors = standard_errors(model, known, plan.policy, episodes)[1][1:]
-    margin = wanted = np.maximum(margin + recipe.caution * errors, least)
-    columns = plan.columns
-    if proof and side > 0.0 and not best_plan(model, limits + side * margin, columns).feasible:
+    margin = needs + recipe.caution * errors
+    room, columns = side * margin + shown, plan.columns
+    if last is not None:
+        room = np.maximum(room, np.maximum(2.0 * last, last + margin))
+    wanted = room
+    if proof and side > 0.0 and not best_plan(model, limits + room, columns).feasible:
         plan = widest_plan(model, limits, columns)
         values = standard_errors(model, known, plan.policy, episodes)[0][1:]
-        if (values - limits >= recipe.hope * side * margin).all():
+        if (values - limits >= recipe.hope * room).all():
             return plan, wanted
     for _ in range(recipe.halvings):
-        plan = best_plan(model, limits + side * margin, columns)
+        plan = best_plan(model, limits + room, columns)
         if plan.feasible:
             return plan, wanted
-        margin = margin / 2.0
+        room = np.where(room > 0.0, room / 2.0, room)
     return widest_plan(model, limits, columns), wanted
 
 
@@ -104,15 +106,22 @@ def trial_needs(
 ) -> Float:
     """``[m]``: what a trial of `length` episodes that begins now needs to prove a proposal, beyond alpha_xi.
 
-    Its radius is ``sqrt(2 l) sqrt(Var(g) / n + Var(x) / (N + n))`` (`epoch_trials`), of which the bound of the
-    threshold covers a part; `hints` ``[m]`` is the standard deviation of x, 0 where the trial goes without x. With
-    `trial` it is to succeed also if it falls short of its mean by a standard error.
+    With L what its proof and mixtures cost, its radius is ``sqrt(2 L) e`` with ``e^2 = Var(g) / n + Var(x) / (N + n)``
+    (`epoch_trials`), of which the bound of the threshold covers a part; `hints` ``[m]`` is the standard deviation of x,
+    0 where the trial goes without x. With `trial` it is to succeed also if it falls short of its mean by a standard
+    error, and where events are rare: as the weight of the evidence is at most 0.9 parts of the range of Y, a trial of
+    few episodes, or of a small spread, takes ``L / (n weight) + weight n e^2 / 2``.
     """
-    power = recipe.power if trial else 0.0
-    seen = int(state.finished[0]) + length
-    error = np.sqrt(state.memory[Memory.SPREAD] ** 2 / length + rates.learned * hints**2 / seen)
-    mixtures = recipe.mixture * (1 + rates.learned)
-    radius = (math.sqrt(2.0 * (rates.level + mixtures)) + power) * error
+    n, seen = length, int(state.finished[0]) + length
+    L = rates.level + recipe.mixture * (1 + rates.learned)
+    error = np.sqrt(state.memory[Memory.SPREAD] ** 2 / n + rates.learned * hints**2 / seen)
+    radius = math.sqrt(2.0 * L) * error
+    if trial:
+        values, limits = rates.declared.values, rates.declared.limits
+        w = (hints > 0.0) * rates.learned * n / seen
+        largest = LARGEST / (values[1] - values[0] + w * (limits[1] - limits[0]))
+        weight = np.minimum(math.sqrt(2.0 * L) / np.maximum(n * error, 1e-12), largest)
+        radius = L / (n * weight) + weight * n * error**2 / 2.0 + recipe.power * error
     covered = np.where(hints > 0.0, (state.upper - state.lower) / 2.0, 0.0)
     needed: Float = (radius - covered).clip(0.0)
     return needed

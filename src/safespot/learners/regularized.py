@@ -52,6 +52,7 @@ class RegularizedOptions(SpotOptions):
     """The options of `RegularizedPrimalDual`: those of `SpotOptions`, and one more.
 
     Args:
+        bonus_scale: c, of every radius but the thresholds'; 1 is what the theorems need, practice takes less.
         regularization: tau, of the entropy and of the multipliers; ``T^(-1/7)`` by default.
 
     """
@@ -61,6 +62,8 @@ class RegularizedOptions(SpotOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._set_step("regularization")
+        if isinstance(self.bonus_scale, str):
+            raise InvalidOption('bonus_scale="auto" is for spot; give a number here.')
 
 
 class RegularizedRates(NamedTuple):

@@ -7,15 +7,21 @@ by line; `Spot` is the object around it: what goes in and comes out, epochs, and
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..spot.step import Scratch, SpotRates, SpotState, spot_step
 from ..spot.updates import workspace
+from ..theory import scale_to_leave_cap
 from .compiled_step import register
 from .learner import Epoch
 from .options import SpotOptions
 from .primal_dual import PrimalDual
+
+AUTO_STEPS = 4.0  # times the paper's: what suits the scale "auto"
 
 
 class Spot(PrimalDual):
@@ -39,6 +45,10 @@ class Spot(PrimalDual):
 
     name = "spot"
     options_type = SpotOptions
+    # What to take unless the theorems are needed: docs/choosing.md, and what `safespot run` takes.
+    advised: ClassVar[Mapping[str, Any]] = MappingProxyType(
+        {"bonus_scale": "auto", "estimator": "total"}
+    )
     options: SpotOptions
     state: SpotState
     rates: SpotRates
@@ -74,10 +84,14 @@ class Spot(PrimalDual):
 
     def _make_rates(self, now: Epoch) -> SpotRates:
         f, o, length = self.interface, self.options, now.length
-        eta = o.policy_step
+        eta, step = o.policy_step, o.dual_step
+        times = AUTO_STEPS if o.bonus_scale == "auto" else 1.0
         if eta is None:
-            eta = math.sqrt(2.0 * math.log(f.A) / (f.H**2 * (1.0 + f.m * self.rho) ** 2 * length))
-        step = self.rho / math.sqrt(f.m * f.H**2 * length) if o.dual_step is None else o.dual_step
+            eta = times * math.sqrt(
+                2.0 * math.log(f.A) / (f.H**2 * (1.0 + f.m * self.rho) ** 2 * length)
+            )
+        if step is None:
+            step = times * self.rho / math.sqrt(f.m * f.H**2 * length)
         return SpotRates(
             radii=self._radii(now, bernstein=o.bonus == "bernstein"),
             eta=float(eta),
@@ -87,6 +101,12 @@ class Spot(PrimalDual):
             start=f.S if f.start is None else f.start,
             learned=o.thresholds is None,
         )
+
+    def _bonus_scale(self, T: int, delta: float) -> float:
+        f, given = self.interface, self.options.bonus_scale
+        if isinstance(given, str):
+            return scale_to_leave_cap(f.S, f.A, f.H, f.m, T, delta=delta)
+        return given
 
 
 register(SpotRates, spot_step)

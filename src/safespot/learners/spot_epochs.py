@@ -234,6 +234,7 @@ class SpotEpochs(Learner):
         clock, memory = state.clock, state.memory.copy()
         if clock[phases.VERDICT] != BROKEN:
             clock[phases.BREAKS] = 0
+            memory[Memory.ERROR] /= math.sqrt(2.0)  # a model of twice the data is off by less
         found = value_spread(self.declared, state.trial)
         if np.isfinite(found).all():
             memory[Memory.SPREAD] = found
@@ -270,8 +271,8 @@ class SpotEpochs(Learner):
     def _begin_trial(self, state: PhaseState) -> PhaseState:
         """Freeze a proposal, and begin its trial."""
         clock, memory = state.clock, state.memory.copy()
-        plan, margin, promised = self._propose(state, trial=True)
-        memory[Memory.MARGIN], memory[Memory.PROMISED] = margin, promised
+        plan, room, promised = self._propose(state, trial=True)
+        memory[Memory.ROOM], memory[Memory.PROMISED] = room, promised
         memory[Memory.PRICE] = plan.multipliers
         clock[phases.PART] = phases.TRYING
         clock[phases.TRIED] = state.finished[0]

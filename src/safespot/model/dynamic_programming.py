@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..arrays import Float, Int
-from ..kernels.jit import inlined, inlined_noalias, kernel
+from ..kernels.jit import inlined, inlined_noalias, seldom
 from ..kernels.sums import by_length, dot, mix_rows, offset
 from .cmdp import Model
 from .transitions import block, expect, expect_all, push
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     pass
 
 
-@kernel
+@seldom
 def policy_values(model: Model, pi: Float) -> Float:
     """Backward induction: ``V_h(s) = sum_a pi(a|s) (v_h(s,a) + p V_{h+1})``; the start's ``[1+m]``."""
     H, S, A = pi.shape
@@ -35,7 +35,7 @@ def policy_values(model: Model, pi: Float) -> Float:
     return start_values(model.start, V)
 
 
-@kernel
+@seldom
 def start_values(start: Float, V: Float) -> Float:
     """``sum_s start(s) V_c(s)`` for every component."""
     components, S = V.shape
@@ -104,7 +104,7 @@ def move_on(model: Model, h: int, mass: Float, after: Float, now: Float) -> None
             now[s] = after[s]
 
 
-@kernel
+@seldom
 def best_deterministic(model: Model, weights: Float) -> tuple[Int, Float]:
     """The deterministic policy ``[H,S]`` with the largest weighted value, and its values ``[1+m]``.
 
@@ -133,7 +133,7 @@ def best_deterministic(model: Model, weights: Float) -> tuple[Int, Float]:
     return plan, plan_values(model, plan)
 
 
-@kernel
+@seldom
 def plan_values(model: Model, plan: Int) -> Float:
     """The values ``[1+m]`` of a deterministic policy ``[H,S]``.
 
@@ -157,7 +157,7 @@ def plan_values(model: Model, plan: Int) -> Float:
     return values
 
 
-@kernel
+@seldom
 def add_occupancy(model: Model, plan: Int, weight: float, occupancy: Float) -> None:
     """Add `weight` times the occupancy measure of a deterministic policy ``[H,S]``."""
     H, S, A = occupancy.shape

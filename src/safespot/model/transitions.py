@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..arrays import SUM_TOLERANCE, Bool, Float, as_floats, first, frozen, place
 from ..errors import InvalidModel
-from ..kernels.jit import inlined, kernel
+from ..kernels.jit import inlined, seldom
 from ..kernels.sums import SHORT, add_at, dot_at
 
 
@@ -164,7 +164,7 @@ def block(P: Transitions, h: int) -> int:
     return h if P.dense.shape[0] + P.starts.shape[0] > 1 else 0
 
 
-@kernel
+@seldom
 def row_extremes(P: Transitions) -> tuple[Float, Float]:
     """The smallest entry and the sum of every row, ``[K, S*A]`` each."""
     if P.dense.shape[0] > 0:

@@ -70,6 +70,21 @@ def story(name: str) -> str:
     return inspect.getdoc(_module(name)) or ""
 
 
+def options(name: str) -> list[str]:
+    """The options that the problem of that name takes.
+
+    Examples:
+        >>> import safespot as ss
+        >>> ss.problems.options("machine")
+        ['budget']
+
+    """
+    return list(inspect.signature(_module(name).make).parameters)
+
+
+_options = options  # `make` has options of its own
+
+
 def make(name: str, /, **options: Any) -> Problem:
     """The problem of that name; its options are the arguments of ``problems.<name>.make``.
 
@@ -81,12 +96,11 @@ def make(name: str, /, **options: Any) -> Problem:
         <CMDP S=4 A=2 H=5 m=1, dense transitions>
 
     """
-    build = _module(name).make
-    takes = inspect.signature(build).parameters
+    takes = _options(name)
     for option in options:
         if option not in takes:
             raise InvalidOption(f"problem {name!r}: {unknown('option', option, takes)}")
-    made: Problem = build(**options)
+    made: Problem = _module(name).make(**options)
     return made
 
 

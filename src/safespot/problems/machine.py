@@ -41,6 +41,6 @@ def make(budget: float = 1.0) -> Problem:
         state_names=["as new", "worn"],
         action_names=["gentle", "fast"],
         limit_names=["strain"],
-        units={"reward": "earned in two days", "constraints": ["in two days"]},
+        units={"reward": "in two days", "constraints": ["in two days"]},
     )
     return Problem(cmdp)

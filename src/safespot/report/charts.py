@@ -7,6 +7,7 @@ names and draws it anew.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 
@@ -32,29 +33,32 @@ from .vega import (
     told,
 )
 
+STATE_LETTERS = (
+    14  # of names of states that an axis has room for; longer ones are told under the pointer
+)
+STATE_LABEL = 90  # pixels of one
+
 
 def charts(study: Study, tables: dict[str, Table]) -> dict[str, Spec]:
     """Every chart by its name."""
     made = {metric: _sum(study, metric) for metric in ("regret", "violation")}
-    made["reward"] = _level(study, "value", "reward an episode", "optimum")
+    made["reward"] = _level(study, "value", study.names.reward, "optimum")
     for i in range(study.m):
-        which, limit = "" if study.m == 1 else f" {i + 1}", f"({SIGNS[study.senses[i]]} limit)"
-        made[f"limit-{i}"] = _level(
-            study, f"constraint_{i}", f"constraint{which} an episode {limit}", f"limit_{i}"
-        )
-        made[f"threshold-{i}"] = _threshold(study, i, f"bounds of threshold{which}")
-        made[f"multiplier-{i}"] = _level(study, f"multiplier_{i}", f"multiplier{which}", None)
+        called, limited = study.called(i), f"{study.quantity(i)}, {SIGNS[study.senses[i]]} limit"
+        made[f"limit-{i}"] = _level(study, f"constraint_{i}", limited, f"limit_{i}")
+        made[f"threshold-{i}"] = _threshold(study, i, f"bounds of the limit of {called}")
+        made[f"multiplier-{i}"] = _level(study, f"multiplier_{i}", f"multiplier of {called}", None)
         if study.metered:
-            made[f"evidence-{i}"] = _evidence(study, i, f"violation{which}, summed")
+            made[f"evidence-{i}"] = _evidence(study, i, f"violation of {called}, summed")
         near = _around_the_optima(study, tables["regions"], i)
-        made[f"region-{i}"] = _region(study, i, f"constraint{which} {limit}", None)
-        made[f"closeup-{i}"] = _region(study, i, f"constraint{which} {limit}", near)
+        made[f"region-{i}"] = _region(study, i, limited, None)
+        made[f"closeup-{i}"] = _region(study, i, limited, near)
     if "epochs" in tables:
         made["epochs"] = panels.epochs([line.name for line in study.lines])
     if "frontier" in tables:
         made["frontier"] = _frontier(study)
     if "policies" in tables:
-        made["policy"] = _policy(tables["policies"])
+        made["policy"] = _policy(study, tables["policies"])
     return {name: {**chart, "config": CONFIG} for name, chart in made.items()}
 
 
@@ -71,6 +75,7 @@ def _names(study: Study) -> Spec:
     return {"name": "names", "value": [line.name for line in study.lines]}
 
 
+HALO: Spec = {"stroke": "var(--paper)", "strokeWidth": 4}  # behind letters: curves may be there
 NAME: Spec = {"field": "name", "type": "nominal", "title": "setting"}
 NAMING = calculate("name", "names[datum.group]")
 SHOWN = keep("indexof(shown, datum.group) >= 0")
@@ -156,6 +161,7 @@ def _sum(study: Study, metric: str) -> Spec:
             "dx": -8,
             "dy": -8,
             "color": "var(--quiet)",
+            **HALO,
         }
         layers = [
             layer("curves", root, dotted, x=x, y=y),
@@ -210,7 +216,7 @@ def _truth(study: Study, column: str, x: Spec, y: Spec) -> list[Spec]:
     dashed = {"type": "line", "color": "var(--ink)", "strokeWidth": 1.2, "strokeDash": [6, 4]}
     text = {
         "type": "text", "text": f"{named} {number(value)}", "align": "right", "baseline": "bottom",
-        "dx": -2, "dy": -4, "color": "var(--ink)",
+        "dx": -2, "dy": -4, "color": "var(--ink)", **HALO,
     }  # fmt: skip
     return [
         layer("truth", [], dashed, x=x, y=along(y, column)),
@@ -237,7 +243,7 @@ def _region(study: Study, i: int, title: str, frame: Float | None) -> Spec:
     if frame is not None:
         scales = [{"domain": frame[:, axis].tolist(), "nice": False} for axis in (0, 1)]
     x = measure("constraint", title=title, scale=scales[0])
-    y = measure("reward", title="reward", scale=scales[1])
+    y = measure("reward", title=study.names.reward, scale=scales[1])
 
     def rows(name: str) -> list[Spec]:
         which = f"datum.limit == {i} && datum.set == '{name}'"
@@ -306,7 +312,7 @@ def _frontier(study: Study) -> Spec:
         for end in ("", "_low", "_high")
     ]
     scale = {"zero": False, "nice": False, "padding": 36}  # room for names
-    axis = {"labelExpr": SHORT}
+    axis = {"labelExpr": SHORT, "labelFlush": True}
     x = measure("x", title="violation, summed", axis=axis, scale=scale)
     y = measure("y", title="regret, summed", axis=axis, scale=scale)
     color, rule = _color(study), {"type": "rule", "strokeWidth": 1.2, "opacity": 0.7}
@@ -336,34 +342,51 @@ def _frontier(study: Study) -> Spec:
     return {"width": "container", "height": 320, "params": params, "layer": layers}
 
 
-def _policy(table: Table) -> Spec:
+def _policy(study: Study, table: Table) -> Spec:
     """A map of states and steps for each action: the stronger the color, the likelier."""
     steps, states = max(table["step"]) + 1, len(set(table["state"]))
     wide, high = max(9, min(24, 220 // steps)), max(7, min(22, 360 // states))
     axis = {
-        "labelOverlap": "greedy", "labelSeparation": 5, "labelFlush": False, "labelAngle": 0,
+        "labelOverlap": "parity", "labelSeparation": 5, "labelFlush": False, "labelAngle": 0,
         "grid": False, "domain": False, "ticks": False,
     }  # fmt: skip
+    names = study.names
+    actions = [names.action(a) for a in range(study.problem.cmdp.A)]
+    states_called = [names.state(s) for s in range(study.problem.cmdp.S)]
+    named = {**axis, "labelLimit": STATE_LABEL}
+    if names.states is not None and max(map(len, states_called)) <= STATE_LETTERS:
+        named["labelExpr"] = f"{json.dumps(states_called)}[datum.value]"
     cell = {
         "mark": {"type": "rect", "color": "var(--deep)", "stroke": "var(--rule)", "strokeWidth": 0.5},
         "encoding": {
             "x": {"field": "step", "type": "ordinal", "title": "step", "axis": axis},
-            "y": {"field": "state", "type": "ordinal", "title": "state", "axis": axis},
+            "y": {"field": "state", "type": "ordinal", "title": "state", "axis": named},
             "fillOpacity": measure("probability", scale={"domain": [0, 1], "range": [0, 1]}, legend=None),
-            "tooltip": [{"field": name, "type": "ordinal"} for name in ("step", "state", "action")]
-            + [measure("probability", format=".3f")],
+            "tooltip": [
+                {"field": "step", "type": "ordinal"},
+                {"field": "state_name", "type": "nominal", "title": "state"},
+                {"field": "action_name", "type": "nominal", "title": "action"},
+                measure("probability", format=".3f"),
+            ],
         },
         "width": {"step": wide},
         "height": {"step": high},
     }  # fmt: skip
-    header = {"title": None, "labelExpr": "'action ' + datum.value", "labelAnchor": "start"}
+    header = {"title": None, "labelAnchor": "start"}
     return {
         "data": {"name": "policies"},
         "params": [{"name": "chosen", "value": table["group"][0]}],
-        "transform": [keep("datum.group == chosen")],
-        "facet": {"field": "action", "type": "ordinal", "header": header},
+        "transform": [
+            keep("datum.group == chosen"),
+            calculate("action_name", f"{json.dumps(actions)}[datum.action]"),
+            calculate("state_name", f"{json.dumps(states_called)}[datum.state]"),
+        ],
+        "facet": {"field": "action_name", "type": "nominal", "sort": actions, "header": header},
         "spacing": 18,
         "resolve": {"axis": {"x": "independent", "y": "independent"}},  # rows may end anywhere
-        "usermeta": {"panel": steps * wide + 60, "panels": len(set(table["action"]))},
+        "usermeta": {
+            "panel": steps * wide + (60 if "labelExpr" not in named else 60 + STATE_LABEL),
+            "panels": len(set(table["action"])),
+        },
         "spec": cell,
     }

@@ -108,7 +108,7 @@ def _thresholds(study: Study, axes: Any, i: int) -> None:
     episodes = study.lines[0].episodes
     limits = [study.limits(int(t))[i] for t in episodes]
     axes.plot(episodes, limits, color=INK, linestyle=(0, (4, 3)), linewidth=0.8, label="true")
-    axes.set(xscale="log", xlabel="episode", ylabel=f"bounds of threshold{_of(study, i)}")
+    axes.set(xscale="log", xlabel="episode", ylabel=f"bounds of the limit of {study.called(i)}")
     _legend(axes)
 
 
@@ -135,7 +135,7 @@ def _region(study: Study, axes: Any, i: int) -> None:
         axes.plot(x, y, color=color if len(study.lines) > 1 else INK, linewidth=0.8)
         axes.plot(x[-1], y[-1], "o", color=color if len(study.lines) > 1 else INK, markersize=3)
     sign = SIGNS[study.senses[i]]
-    axes.set(xlabel=f"constraint{_of(study, i)} ({sign} limit)", ylabel="reward")
+    axes.set(xlabel=f"{study.quantity(i)}, {sign} limit", ylabel=study.names.reward)
     axes.legend(
         title="best policy under each limit", title_fontsize=7, handletextpad=0.2, ncols=3,
         loc="lower center", bbox_to_anchor=(0.5, 1.0), columnspacing=1.0,
@@ -205,10 +205,6 @@ def _short(*axes: Any) -> None:
 
 def _closed(points: Float) -> Float:
     return np.vstack([points, points[:1]])
-
-
-def _of(study: Study, i: int) -> str:
-    return "" if study.m == 1 else f" {i + 1}"
 
 
 def _slug(name: str) -> str:

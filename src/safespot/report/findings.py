@@ -22,6 +22,7 @@ from ..experiments.spec import setting_of
 from ..experiments.store import answering, by_run
 from ..experiments.summary import Estimate, Group, Summary, estimate, summarize
 from ..model.problem import Problem
+from ..names import Names
 
 POINTS = 160  # episodes that a curve is drawn through
 PART = 0.25  # of the episodes: the first are "early", the last "late"
@@ -97,6 +98,22 @@ class Study:
     def log(self) -> Log | None:
         """The log whose empirical model is the "truth"; None: it is none."""
         return self.setting.log
+
+    @property
+    def names(self) -> Names:
+        """What states, actions and limits are called."""
+        return self.problem.names
+
+    def called(self, i: int) -> str:
+        """What constraint i is called; where nobody has said, by its number, if there are several."""
+        if self.names.limits is not None:
+            return self.names.limits[i]
+        return "constraint" if self.m == 1 else f"constraint {i + 1}"
+
+    def quantity(self, i: int) -> str:
+        """The same with its unit, as an axis has it."""
+        unit = self.names.unit(i)
+        return f"{self.called(i)} ({unit})" if unit else self.called(i)
 
     @property
     def m(self) -> int:
@@ -215,7 +232,9 @@ def _study(
     store: Store, name: str, members: list[Summary], rows: dict[str, dict[str, Float]]
 ) -> Study:
     abouts = [tuple(store.about(run) for run in s.group.runs) for s in members]
-    names = _names([s.group.about for s in members])
+    names = _names(
+        [{**about[0], **s.group.about} for about, s in zip(abouts, members, strict=True)]
+    )
     lines = [
         _line(label, summary, about, rows)
         for label, summary, about in zip(names, members, abouts, strict=True)
@@ -262,6 +281,7 @@ def _names(abouts: Sequence[dict[str, Any]]) -> list[str]:
     """For each group of a study, what tells it from the others of its learner, as people say it.
 
     A learner's name stands before that where several learners have several groups, and alone where nothing else does.
+    A label always stands there, and what it names is told from nothing but what has the same one.
     """
     flats = [
         {"learner": a["learner"], "record": a["record"], "track": a["track"]}
@@ -270,14 +290,16 @@ def _names(abouts: Sequence[dict[str, Any]]) -> list[str]:
         for a in abouts
     ]  # fmt: skip
     groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for flat in flats:
-        groups[flat["learner"]].append(flat)
+    called = [a.get("label") or a["learner"] for a in abouts]
+    for name, flat in zip(called, flats, strict=True):
+        groups[name].append(flat)
     named = sum(len(members) > 1 for members in groups.values()) > 1
     names = []
-    for flat in flats:
-        differing = _differing(groups[flat["learner"]])
-        said = [_said(k, flat[k]) for k in differing if k in flat]
-        names.append(", ".join(said if said and not named else [flat["learner"], *said]))
+    for name, flat, about in zip(called, flats, abouts, strict=True):
+        differing = [k for k in _differing(groups[name]) if k in flat]
+        said = [_said(k, flat[k]) for k in differing]
+        alone = said and not named and not about.get("label")
+        names.append(", ".join(said if alone else [name, *said]))
     return names
 
 

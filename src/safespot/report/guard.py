@@ -17,7 +17,7 @@ budget, with the confidence that the guard was made for."""
 def section(study: Study) -> str:
     """The panel; nothing where no line has a guard."""
     guarded = [line for line in study.lines if all(about.get("guard") for about in line.abouts)]
-    rows = "".join(_row(line, i, study.m) for line in guarded for i in range(study.m))
+    rows = "".join(_row(study, line, i) for line in guarded for i in range(study.m))
     if not rows:
         return ""
     heads = (
@@ -34,7 +34,7 @@ def section(study: Study) -> str:
 <thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div></section>"""
 
 
-def _row(line: Line, i: int, m: int) -> str:
+def _row(study: Study, line: Line, i: int) -> str:
     """What the guards of a line ended with, for limit i."""
     found: list[dict[str, Any]] = [about["guard"] for about in line.abouts]
     low = min(each["spent"][0][i] for each in found)
@@ -42,7 +42,7 @@ def _row(line: Line, i: int, m: int) -> str:
     share = sum(each["share"] for each in found) / len(found)
     verdicts = sorted({each["baseline_verdict"][i] for each in found})
     cells = [
-        *([str(i + 1)] if m > 1 else []),
+        *([study.called(i)] if study.m > 1 else []),
         number(found[0]["budget"][i]),
         f"{number(low)} to {number(high)}",
         f"learner {100 * share:.1f} %, baseline {100 * (1 - share):.1f} %",

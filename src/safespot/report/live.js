@@ -94,6 +94,7 @@ async function draw(name, spec, tables) {
   if (before && before.text === text) {
     for (const [key, rows] of Object.entries(tables)) if (before.keys.has(key)) before.view.data(key, rows);
     await before.view.runAsync();
+    keepApart(div);
     return;
   }
   before?.view.finalize();
@@ -102,6 +103,7 @@ async function draw(name, spec, tables) {
   const made = await vegaEmbed(div, { ...structuredClone(spec), datasets }, { mode: "vega-lite", renderer: "svg", actions: false, logLevel: 1 });
   made.view.container().querySelector("svg")?.setAttribute("aria-hidden", "true");
   drawn.set(name, { text, keys, view: made.view });
+  keepApart(div);
 }
 
 async function show(now) {

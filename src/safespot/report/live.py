@@ -10,20 +10,20 @@ Both documents have `kind`, `title` and `said`, the sentences that come first. N
 from __future__ import annotations
 
 from html import escape
-from importlib.resources import files as resources
 from typing import Any
 
 from ..arrays import Float
 from ..evidence.meter import SafetyMeter
 from ..experiments import Store
+from ..experiments.locks import at_work
 from ..learners import Guard, Learner, SpotEpochs
 from ..learners.history import table
 from ..storage.following import Curve
 from . import panels, terminal
 from .findings import read
-from .page import style
+from .page import document
 from .text import listed, number, verdict
-from .vega import CONFIG, Spec, bundle
+from .vega import CONFIG, Spec
 
 
 def learner_document(learner: Learner, meter: SafetyMeter, curve: Curve) -> dict[str, Any]:
@@ -71,16 +71,20 @@ def learner_document(learner: Learner, meter: SafetyMeter, curve: Curve) -> dict
 def store_document(store: Store) -> dict[str, Any]:
     """What a sweep has come to so far."""
     finished = len(store.finished())
-    working = len({path.name for path in store.claims.iterdir()})
+    working, left = (len(runs) for runs in at_work(store.claims))
     studies = read(store) if finished else []
     runs = f"{finished:,} {'run' if finished == 1 else 'runs'} finished"
     said = [f"{runs}, {working:,} at work." if working else f"{runs}; nobody is at work."]
+    if left:
+        begun = "1 was" if left == 1 else f"{left:,} were"
+        said.append(f"{begun} begun and left; the same command resumes.")
     return {
         "kind": "store",
         "title": store.path.name,
         "said": said,
         "finished": finished,
         "working": working,
+        "left": left,
         "studies": [
             {**terminal.as_dict(study), "said": verdict(study), "table": terminal.as_table(study)}
             for study in studies
@@ -93,27 +97,12 @@ def live_page(source: str, title: str) -> str:
 
     The address is relative to the page's own. A fragment ``#token=…`` of the page is sent along as a bearer token.
     """
-    part = resources(__package__).joinpath("live.js").read_text(encoding="utf-8")
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>safespot: {escape(title)}</title>
-<link rel="icon" href="data:,">
-<style>{style()}</style>
-</head>
-<body data-source="{escape(source)}">
+    body = f"""<body data-source="{escape(source)}">
 <header><h1>{escape(title)}</h1><p class="lead" id="state" role="status">asking …</p></header>
 <noscript><p class="note">This page needs JavaScript.</p></noscript>
 <main id="shown"></main>
-<footer>Read-only. Bounds hold at every moment, however often one looks.</footer>
-<script>{bundle()}</script>
-<script>{part}</script>
-</body>
-</html>
-"""
+<footer>Read-only. Bounds hold at every moment, however often one looks.</footer>"""
+    return document(title, body, "live.js")
 
 
 def _limit(learner: Learner, meter: SafetyMeter, i: int) -> dict[str, Any]:

@@ -32,6 +32,8 @@ def proven(study: Study) -> list[str]:
     said = []
     for i, (low, high) in enumerate(zip(*limits(study), strict=True)):
         which = "The limit" if study.m == 1 else f"Limit {i + 1}"
+        if study.names.limits is not None:
+            which = f"The limit of {study.called(i)}"
         said.append(
             f"{which} was given: {low:.4g}."
             if low == high

@@ -55,6 +55,7 @@ async function draw(figure) {
   drawn.set(figure, made);
   // The figure has a text of its own; Vega's would be read out a second time.
   figure.querySelector("svg")?.setAttribute("aria-hidden", "true");
+  keepApart(figure);
 }
 
 function drawAll(main, which = () => true) {
@@ -64,7 +65,7 @@ function drawAll(main, which = () => true) {
 function set(figures, name, value) {
   for (const figure of figures) {
     const view = drawn.get(figure)?.view;
-    if (view && name in view.getState().signals) view.signal(name, value).runAsync();
+    if (view && name in view.getState().signals) view.signal(name, value).runAsync().then(() => keepApart(figure));
   }
 }
 
@@ -110,7 +111,7 @@ let width = innerWidth;
 addEventListener("resize", () => {
   if (innerWidth === width) return; // phones resize when a bar slides away
   width = innerWidth;
-  drawAll(document.querySelector("main:not([hidden])"), (figure) => figure.dataset.chart === "policy");
+  drawAll(document.querySelector("main:not([hidden])"), (figure) => ["policy", "epochs"].includes(figure.dataset.chart));
 });
 
 drawAll(document.querySelector("main:not([hidden])")).then(() => (document.documentElement.dataset.drawn = "true"));

@@ -1,7 +1,7 @@
 """The page: one HTML file that holds its data, its charts and all that draws them.
 
 Vega is embedded once; `page.js` draws every chart of the study in view over the tables in the page and turns tables
-into CSV; `page.css` knows light, dark, phone and paper.
+into CSV; `labels.js` keeps the texts of a chart apart; `page.css` knows light, dark, phone and paper.
 """
 
 from __future__ import annotations
@@ -64,6 +64,22 @@ def render(shown: Sequence[Shown]) -> str:
     ]
     body = "\n".join(main(study, numbers, k) for k, (study, numbers) in enumerate(shown))
     colors = _colors(max(len(study.lines) for study, _ in shown))
+    content = f"""<body>
+<noscript><p class="note">Without JavaScript this page has words and tables, but no charts.</p></noscript>
+{_picker(names)}
+{body}
+<footer>{FOOTER}</footer>
+<script type="application/json" id="data">{_json(data)}</script>"""
+    return document(title, content, "page.js", colors)
+
+
+def document(title: str, body: str, script: str | None = None, more_style: str = "") -> str:
+    """A whole HTML file that brings all it needs: the style of every page and, for a page with a script, Vega.
+
+    `body` begins with its own tag, which the script may read.
+    """
+    parts = [] if script is None else [bundle(), _part("labels.js"), _part(script)]
+    scripts = "".join(f"<script>{part}</script>\n" for part in parts)
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -72,17 +88,10 @@ def render(shown: Sequence[Shown]) -> str:
 <meta name="color-scheme" content="light dark">
 <title>safespot: {escape(title)}</title>
 <link rel="icon" href="data:,">
-<style>{style()}{colors}</style>
+<style>{_part("page.css")}{more_style}</style>
 </head>
-<body>
-<noscript><p class="note">Without JavaScript this page has words and tables, but no charts.</p></noscript>
-{_picker(names)}
 {body}
-<footer>{FOOTER}</footer>
-<script type="application/json" id="data">{_json(data)}</script>
-<script>{bundle()}</script>
-<script>{_part("page.js")}</script>
-</body>
+{scripts}</body>
 </html>
 """
 
@@ -95,11 +104,6 @@ def _picker(names: Sequence[str]) -> str:
         f'<option value="{k}">{escape(name)}</option>' for k, name in enumerate(names)
     )
     return f'<nav><label class="choose">Study <select id="study">{options}</select></label></nav>'
-
-
-def style() -> str:
-    """The style sheet of every page."""
-    return _part("page.css")
 
 
 def _part(name: str) -> str:

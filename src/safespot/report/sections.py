@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from . import guard, text
+from . import guard, proofs, results, text
 from .findings import Study
 from .tables import Table
 from .text import number
@@ -25,7 +25,7 @@ SAYS = {
         <span class="key explore">exploring plans</span>, <span class="key try">the trial of one frozen plan</span>,
         <span class="key retreat">a certified policy, after a trial that failed</span>. ✓ proves that the plan keeps
         every limit: a certificate; ✗ that it breaks one. Each phase is as long as all before it, so episodes are
-        logarithmic.""",
+        logarithmic. Marks that would lie on each other are left out.""",
     "level": """The exact values of the policy that was played. Dashed: the best reward within the limits, and the
         limits.""",
     "threshold": """The learner only sees noisy hints of each limit. Its lower and upper bound close in on the truth
@@ -57,6 +57,7 @@ def main(study: Study, tables: dict[str, Table], k: int) -> str:
         _epochs(study) if "epochs" in tables else "",
         _levels(study),
         _limits(study),
+        _diagnosis(study),
         guard.section(study),
         _region(study, tables["regions"]),
         _frontier(study) if "frontier" in tables else "",
@@ -73,16 +74,16 @@ def main(study: Study, tables: dict[str, Table], k: int) -> str:
 
 def _first(study: Study) -> str:
     """What was run, what came out."""
-    heads = "".join(f'<th scope="col">{_cell(cell)}</th>' for cell in text.head(study))
+    heads = "".join(f'<th scope="col">{_cell(cell)}</th>' for cell in results.head(study))
     rows = "".join(
         f'<tr><th scope="row"><span class="chip g{k}"></span>{_cell(name)}</th>'
         + "".join(f"<td>{_cell(cell)}</td>" for cell in cells)
         + "</tr>"
-        for k, (name, *cells) in enumerate(text.rows(study))
+        for k, (name, *cells) in enumerate(results.rows(study))
     )
     deploy, said, why = (
         " ".join(escape(sentence) for sentence in words)
-        for words in (text.to_deploy(study), text.verdict(study), text.surprise(study))
+        for words in (proofs.to_deploy(study), text.verdict(study), text.surprise(study))
     )
     first, then = (deploy, said) if deploy else (said, "")
     return f"""<header>
@@ -97,7 +98,7 @@ seeds.</p>
 </header>"""
 
 
-def _cell(cell: text.Cell) -> str:
+def _cell(cell: results.Cell) -> str:
     mark = ""
     if cell.kept is not None:
         word = "kept" if cell.kept else "broken"
@@ -138,7 +139,7 @@ def _sums(study: Study) -> str:
         _figure(metric, f"Summed {metric} against episodes. {_ends(study, metric)}")
         for metric in ("regret", "violation")
     ]
-    more = _details("How fast they grow over the last decade", text.growth(study))
+    more = _details("How fast they grow over the last decade", results.growth(study))
     says = SAYS["regret"] + _equal(study, ["regret", "violation"])
     return _section("Regret and violation", says, figures, more, "curves")
 
@@ -146,10 +147,10 @@ def _sums(study: Study) -> str:
 def _meter(study: Study) -> str:
     says = "from the episodes alone (bands), and the exact one (lines)."
     figures = [
-        _figure(f"evidence-{i}", f"Bounds of {_called('violation', study, i)}, {says}")
+        _figure(f"evidence-{i}", f"Bounds of the violation of {study.called(i)}, {says}")
         for i in range(study.m)
     ]
-    proven = "".join(f"<li>{escape(sentence)}</li>" for sentence in text.evidence(study))
+    proven = "".join(f"<li>{escape(sentence)}</li>" for sentence in proofs.evidence(study))
     more = f"<details><summary>An episode, at the end</summary><ul>{proven}</ul></details>"
     says = SAYS["meter"] + _equal(study, [f"violation_{i}" for i in range(study.m)])
     return _section("What the episodes alone prove", says, figures, more, "curves")
@@ -157,7 +158,7 @@ def _meter(study: Study) -> str:
 
 def _epochs(study: Study) -> str:
     ends = [
-        f"{line.name} after episode {text.certified_after(line)}"
+        f"{line.name} after episode {proofs.certified_after(line)}"
         for line in study.lines
         if any(about.get("certified") for about in line.abouts)
     ]
@@ -171,7 +172,7 @@ def _levels(study: Study) -> str:
     figures = [_figure("reward", f"Reward an episode. {_late(study, 'value')}")]
     for i, limit in enumerate(study.limits(study.episodes)):
         wanted = f"{text.SIGNS[study.senses[i]]} {number(limit)}"
-        says = f"{_called('Constraint', study, i)} an episode, which is to be {wanted}."
+        says = f"{study.quantity(i)} of an episode, which is to be {wanted}."
         figures.append(_figure(f"limit-{i}", f"{says} {_late(study, f'constraint_{i}')}"))
     columns = ["value", *(f"constraint_{i}" for i in range(study.m))]
     more = _details("Numbers", _sampled(study, columns))
@@ -183,9 +184,9 @@ def _limits(study: Study) -> str:
     figures, columns = [], []
     for i, limit in enumerate(study.limits(study.episodes)):
         closing = f"closing in on {number(limit)}"
-        price = f"{_called('Multiplier', study, i)} against episodes."
+        price = f"Multiplier of {study.called(i)} against episodes."
         figures += [
-            _figure(f"threshold-{i}", f"Bounds of {_called('threshold', study, i)}, {closing}."),
+            _figure(f"threshold-{i}", f"Bounds of {text.limit_name(study, i)}, {closing}."),
             _figure(f"multiplier-{i}", f"{price} {_late(study, f'multiplier_{i}')}"),
         ]
         columns += [f"threshold_lower_{i}", f"threshold_upper_{i}", f"multiplier_{i}"]
@@ -193,6 +194,21 @@ def _limits(study: Study) -> str:
     more = _details("Numbers", _sampled(study, columns))
     says = SAYS["threshold"] + _equal(study, [c for c in columns if "threshold" in c])
     return _section(title, says, figures, more, "curves")
+
+
+def _diagnosis(study: Study) -> str:
+    """What keeps a line from being good, and the option that would change it."""
+    said = "".join(
+        f"<li>{escape(name)}: {escape(found['what'])} <strong>{escape(found['option'])}</strong>: "
+        f"{escape(found['advice'])}</li>"
+        for name, each in text.diagnosis(study).items()
+        for found in each
+    )
+    if not said:
+        return ""
+    return f"""<section><h2>What keeps them from being better</h2>
+<p>Of runs whose last policy breaks a limit or earns less than 95 % of the best: what can be seen of them, and the
+option that would change it.</p><ul>{said}</ul></section>"""
 
 
 def _region(study: Study, table: Table) -> str:
@@ -204,7 +220,7 @@ def _region(study: Study, table: Table) -> str:
             for limit, group, name, reward in corners
             if limit == i and group <= 0 and name.startswith("optimum")
         ]
-        says = f"Reward against {_called('constraint', study, i)} of all policies."
+        says = f"Reward against {study.called(i)} of all policies."
         optima = f"Reward of the {', '.join(best)}." if best else "No policy keeps the limits."
         close = "The same, close up around the best policies and where learning ended."
         figures += [_figure(f"region-{i}", f"{says} {optima}"), _figure(f"closeup-{i}", close)]
@@ -245,7 +261,7 @@ def _policy(study: Study, table: Table) -> str:
 
 
 def _certificates(study: Study) -> str:
-    said = "".join(f"<li>{escape(sentence)}</li>" for sentence in text.certificates(study))
+    said = "".join(f"<li>{escape(sentence)}</li>" for sentence in proofs.certificates(study))
     if not said:
         return ""
     return f"""<section><h2>May it be deployed?</h2>
@@ -263,7 +279,7 @@ def _about(study: Study, tables: dict[str, Table]) -> str:
     left = ""
     if "runs" not in tables:
         left = "<p>The numbers of every run are too many for this page: <code>runs/*.parquet</code> beside it.</p>"
-    facts = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in text.about(study))
+    facts = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in results.about(study))
     return f"""<section><h2>What was run</h2><dl>{facts}</dl>
 <h3>Numbers as CSV</h3><ul class="downloads">{buttons}</ul>{left}</section>"""
 
@@ -314,10 +330,6 @@ def _equal(study: Study, columns: Sequence[str]) -> str:
     return f" <strong>{said}</strong>" if said else ""
 
 
-def _called(name: str, study: Study, i: int) -> str:
-    return name if study.m == 1 else f"{name} {i + 1}"
-
-
 def _ends(study: Study, metric: str) -> str:
     ends = (f"{line.name} {number(line.summary.final[metric].mean)}" for line in study.lines)
     return f"{metric.capitalize()} at the end: {', '.join(ends)}."
@@ -330,7 +342,7 @@ def _late(study: Study, column: str) -> str:
 
 def _sampled(study: Study, columns: Sequence[str]) -> list[list[str]]:
     """A few episodes of some columns, for a table that can be read."""
-    rows = [["", "episode", *(column.replace("_", " ") for column in columns)]]
+    rows = [["", "episode", *(_heading(study, column) for column in columns)]]
     wanted = [10**k for k in range(12) if 10**k < study.episodes] + [study.episodes]
     for line in study.lines:
         means = [line.columns[column].mean(axis=0) for column in columns]
@@ -338,3 +350,12 @@ def _sampled(study: Study, columns: Sequence[str]) -> list[list[str]]:
             cells = (number(float(mean[n]), 4) for mean in means)
             rows.append([line.name, f"{line.episodes[n]:,}", *cells])
     return rows
+
+
+def _heading(study: Study, column: str) -> str:
+    """A column of the store as it is read: the name of a limit for its number."""
+    name, _, end = column.rpartition("_")
+    if not end.isdigit():
+        return {"value": study.names.reward}.get(column, column.replace("_", " "))
+    called = study.called(int(end))
+    return called if name == "constraint" else f"{called}: {name.replace('_', ' ')}"

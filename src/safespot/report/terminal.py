@@ -13,30 +13,69 @@ from dataclasses import asdict
 from typing import Any
 
 from ..experiments.summary import Estimate
-from . import logs, text
+from . import logs, proofs, results, text
 from .findings import Line, Study
 
 PIPE = 200  # columns
+SCREEN = 24  # lines beside the one that names the report
+WIDE = 78  # columns that a row needs for one line
 
 
 def print_study(study: Study) -> None:
     """What was run, the small table of it, and what it says; on a screen of 25 lines and 80 columns."""
+    narrow = width() < WIDE
+    heads = [f"{cell.text}\n{cell.note}" for cell in results.short_head(study, narrow)]
+    table = [[_cell(cell, narrow) for cell in row] for row in results.short_rows(study, narrow)]
+    deploy = proofs.to_deploy(study)
+    paragraphs = [deploy, text.short_verdict(study) if deploy else text.verdict(study)]
+    if study.log is not None:  # each sentence says by itself that it speaks of a model
+        paragraphs = [[sentence] for sentence in text.verdict(study)]
+    paragraphs.append(text.surprise(study))
     say([text.what(study)])
     print()
-    heads = [f"{cell.text}\n{cell.note}" for cell in text.short_head(study)]
-    print_table(heads, [[_cell(cell) for cell in row] for row in text.short_rows(study)])
+    print_table(heads, table)
     print()
-    say(text.to_deploy(study))
-    if study.log is None:
-        say(text.verdict(study))
-    else:  # each sentence says by itself that it speaks of a model
-        for sentence in text.verdict(study):
-            say([sentence])
-    say(text.surprise(study))
-    if not text.proving(study) and (certified := text.certificates(study)):
-        print("May the last policy be deployed? What the learners' own data prove:")
-        for sentence in certified:
-            say([f"  {sentence}"])
+    for paragraph in paragraphs:
+        say(paragraph)
+    if not proofs.proving(study) and (certified := proofs.certificates(study)):
+        if any(proofs.PROVEN in sentence for sentence in certified):
+            print("May the last policy be deployed? What the learners' own data prove:")
+            for sentence in certified:
+                say([f"  {sentence}"])
+        else:
+            say(
+                [
+                    "The learners' own data prove no last policy safe or unsafe; the report says how far."
+                ]
+            )
+    told = (
+        4 + len(table) * (2 if narrow else 1) + sum(map(_height, [[text.what(study)], *paragraphs]))
+    )
+    say_diagnosis(study, SCREEN - told)
+
+
+def say_diagnosis(study: Study, room: int) -> None:
+    """What keeps lines from being good: as much as there is room for, one at least; the page has all of it."""
+    each = [
+        f"{name}: {found['what']} Option: {found['option']}."
+        for name, findings in text.diagnosis(study).items()
+        for found in findings
+    ]
+    if not each:
+        return
+    shown = 1
+    while shown < len(each) and sum(_height([one]) for one in each[: shown + 1]) < room:
+        shown += 1
+    left = len(each) - shown
+    more = f" {left} more of this kind in the report, with advice." if left else ""
+    for sentence in each[: shown - 1]:
+        say([sentence])
+    say([each[shown - 1] + more])
+
+
+def _height(sentences: Sequence[str]) -> int:
+    """The lines of a paragraph."""
+    return len(textwrap.wrap(" ".join(sentences), width()))
 
 
 def say(sentences: Sequence[str]) -> None:
@@ -56,13 +95,14 @@ def width() -> int:
 def as_table(study: Study) -> dict[str, Any]:
     """The small table as texts."""
     return {
-        "heads": [f"{cell.text} {cell.note}".strip() for cell in text.head(study)],
-        "rows": [[_cell(cell) for cell in row] for row in text.rows(study)],
+        "heads": [f"{cell.text} {cell.note}".strip() for cell in results.head(study)],
+        "rows": [[_cell(cell) for cell in row] for row in results.rows(study)],
     }
 
 
-def _cell(cell: text.Cell) -> str:
-    return cell.text + {True: " kept", False: " broken", None: ""}[cell.kept]
+def _cell(cell: results.Cell, narrow: bool = False) -> str:
+    word = {True: "kept", False: "broken", None: ""}[cell.kept]
+    return f"{cell.text}{chr(10) if narrow else ' '}{word}" if word else cell.text
 
 
 def as_dict(study: Study) -> dict[str, Any]:
@@ -73,8 +113,13 @@ def as_dict(study: Study) -> dict[str, Any]:
         "episodes": study.episodes,
         "optimum": _number(study.optimum(study.episodes)),
         "limits": [
-            {"sense": sense, "limit": float(limit)}
-            for sense, limit in zip(study.senses, study.limits(study.episodes), strict=True)
+            {
+                "name": study.called(i),
+                "unit": study.names.unit(i),
+                "sense": study.senses[i],
+                "limit": float(limit),
+            }
+            for i, limit in enumerate(study.limits(study.episodes))
         ],
         "lines": [
             {
@@ -86,6 +131,7 @@ def as_dict(study: Study) -> dict[str, Any]:
                 "certificates": _of_world(study, line, "certificate"),
                 "certified": _of_world(study, line, "certified"),
                 "proposal": [about.get("proposal") for about in line.abouts],
+                "diagnosis": text.diagnosis(study).get(line.name, []),
                 "violation_early": _estimate(line.rate("strong_violation", late=False)),
                 "violation_late": _estimate(line.rate("strong_violation", late=True)),
                 "threshold_lower": [_end(line, f"threshold_lower_{i}") for i in range(study.m)],

@@ -33,7 +33,7 @@ class Tried:
         return [
             f"Nothing was certified on the way, so {self.line.name} had the policy that {which} tried: {outcome} after "
             f"{c.episodes:,} fresh episodes, with {100.0 * c.confidence:g} % confidence.",
-            f"In truth it earns {earned(self.value, self.study.optimum(self.study.episodes))}.",
+            f"In truth it earns {earned(self.study, self.value)}.",
         ]
 
     def as_dict(self) -> dict[str, Any]:

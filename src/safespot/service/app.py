@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -14,11 +12,11 @@ from .. import __version__
 from ..learners.spot_epochs import SpotEpochs
 from ..report.live import learner_document, live_page
 from ..storage.durable import DurableLearner
-from ..storage.following import Curve
+from ..storage.following import Metered
 from . import ledger
 from .desk import Desk
 from .document import EXAMPLES, add_episodes
-from .http import App, Service, as_error, check_read, check_right
+from .http import FAILED, App, Service, as_error, check_read, check_right
 from .metrics import as_text
 from .refused import Refused
 from .tokens import ADMINISTER
@@ -118,6 +116,10 @@ def _rest(service: Service) -> App:
     async def _method(_: Request, __: Exception) -> JSONResponse:
         return JSONResponse(as_error("method", "this address takes other methods."), 405)
 
+    @app.exception_handler(Exception)
+    async def _failed(_: Request, __: Exception) -> JSONResponse:
+        return JSONResponse(as_error("internal", FAILED), 500)
+
     def reads(request: Request) -> None:
         check_read(request.state.who)
 
@@ -160,7 +162,8 @@ def _rest(service: Service) -> App:
         reads(request)
         return OpenAnswer(episodes=desk.open_episodes)
 
-    folder, curve = desk.durable.folder, Curve()
+    folder = desk.durable.folder
+    metered = Metered(folder, desk.durable.learner.make_meter())
 
     @app.get("/", tags=["state"], response_class=HTMLResponse)
     async def page() -> str:
@@ -171,15 +174,16 @@ def _rest(service: Service) -> App:
     async def state(request: Request) -> dict[str, Any]:
         """What the live page shows: limits, meter, epochs and trials, certificates, budget."""
         reads(request)
-        document = await desk.ask(lambda durable: _state(durable, curve))
-        waiting = f"{desk.open:,} episodes are open, {desk.held_back:,} wait for them."
+        document = await desk.ask(lambda durable: _state(durable, metered))
+        are = "episode is" if desk.open == 1 else "episodes are"
+        waiting = f"{desk.open:,} {are} open, {desk.held_back:,} held back."
         return {**document, "title": folder.name, "said": [*document["said"], waiting]}
 
     @app.get("/audit", tags=["state"])
     async def audit(request: Request) -> AuditAnswer:
         """What was changed last, and by whom; for whoever administers."""
         check_right(request.state.who, ADMINISTER)
-        return AuditAnswer(lines=_last(desk.durable.folder))
+        return AuditAnswer(lines=ledger.newest(desk.durable.folder, AUDIT))
 
     @app.get("/metrics", tags=["state"], response_class=PlainTextResponse)
     async def metrics(request: Request) -> str:
@@ -199,11 +203,9 @@ def _rest(service: Service) -> App:
     return app
 
 
-def _state(durable: DurableLearner, curve: Curve) -> dict[str, Any]:
-    meter = durable.meter
-    if meter.episodes >= (curve.episodes[-1] if curve.episodes else 0) + curve.step:
-        curve.add(meter)
-    return learner_document(durable.learner, meter, curve)
+def _state(durable: DurableLearner, metered: Metered) -> dict[str, Any]:
+    metered.update()
+    return learner_document(durable.learner, metered.meter, metered.curve)
 
 
 def _certificate(durable: DurableLearner) -> CertificateAnswer:
@@ -234,8 +236,3 @@ def _evidence(durable: DurableLearner) -> EvidenceAnswer:
         violation_bounds=violation, mean_bounds=mean, threshold_bounds=threshold,
         reward_bounds=list(meter.reward_bounds),
     )  # fmt: skip
-
-
-def _last(folder: Path) -> list[dict[str, Any]]:
-    lines: Iterator[dict[str, Any]] = iter(ledger.trail(folder))
-    return list(lines)[-AUDIT:]

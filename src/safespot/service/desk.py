@@ -22,18 +22,22 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from ..arrays import Policy
-from ..errors import SafespotError, SolverError
+from ..errors import InvalidOption, SafespotError, SolverError
 from ..evidence.certificate import policy_digest
+from ..learners import Guard, Learner
 from ..storage.durable import DurableLearner
 from ..storage.journal import TICKET, Record
+from .commits import Commits
 from .episodes import ENDED, OPEN, VOID, OpenEpisode, Outcome, Rules, started
 from .ledger import Event, Ledger, as_line
 from .names import Names
+from .recovery import recover
 from .refused import Refused
 
 log = logging.getLogger("safespot.service")
@@ -44,6 +48,10 @@ FINISHED = (
 )
 WAITING = 100  # episodes that may wait behind open ones, for each that may be open
 GROUP = 256  # episodes that go to the journal together, at most
+SHOWN = 1_000  # open episodes that are told of, at most
+DISK_FAILED = (
+    "the service has stopped after an error of its disk; start it again once the disk works."
+)
 
 
 @dataclass(frozen=True)
@@ -68,17 +76,17 @@ class Desk:
     def __init__(self, durable: DurableLearner, names: Names, settings: Settings) -> None:
         self.durable, self.settings = durable, settings
         self.rules = Rules(durable.interface, names)
+        self._alone = keeps_budget(durable.learner)
         self.ledger = Ledger(durable.folder)
         self.counts: Counter[str] = Counter()
-        self.stopped = ""  # why nothing more is taken
+        self.commits = Commits(self.ledger, self.counts)
         self._random = random.Random()  # of the system's own entropy
-        self._pending: dict[str, OpenEpisode] = {}  # in the order of their start
-        self._finished: dict[str, int | None] = {}  # the state after the last step; None: expired
-        self._open = 0
-        self._waiters: list[asyncio.Future[None]] = []
-        self._threads = {name: ThreadPoolExecutor(1, name) for name in ("sync", "learner")}
+        self._pending, self._finished = recover(self.ledger.events, durable)
+        self.ledger.events.clear()
+        self._forget()
+        self._open = sum(each.status == OPEN for each in self._pending.values())
+        self._thread = ThreadPoolExecutor(1, "learner")
         self._tasks: list[asyncio.Task[None]] = []
-        self._recover()
         self.current = self._current()
 
     # What is asked of it
@@ -93,6 +101,12 @@ class Desk:
             raise Refused(409, "finished", "an episode was begun and finished with this key.")
         episode = self._pending.get(name)
         if episode is None:
+            if self._alone and self._pending:
+                raise Refused(
+                    429,
+                    "too-many",
+                    "this learner keeps a budget: one episode at a time, until it is counted.",
+                )
             if self._open >= self.settings.most_open:
                 raise Refused(
                     429, "too-many", f"{self._open} episodes are open; end some of them first."
@@ -108,7 +122,7 @@ class Desk:
             episode.policy = now.policy
             self._open += 1
             self.counts["started"] += 1
-        await self._synced()
+        await self.commits.wait()
         return episode
 
     def decide(self, name: str, body: dict[str, Any], by: str) -> tuple[OpenEpisode, int, int]:
@@ -151,13 +165,15 @@ class Desk:
         state, new = self.rules.end(episode, body)
         if new:
             try:
-                self.durable.learner.check(self.rules.as_episode(replaced(episode, state)))
+                whole = self.rules.as_episode(replace(episode, final=state))
+                self.durable.learner.check(whole)
             except SafespotError as problem:  # its totals are not what was declared
                 raise Refused(422, "invalid", str(problem)) from None
             self._take(episode, self._event("end", name, by, state=state), last=True)
+            episode.observed = whole
             self._open -= 1
             self.counts["ended"] += 1
-        await self._synced()
+        await self.commits.wait()
         self._ready.set()
 
     async def expire(self, name: str, by: str) -> None:
@@ -170,17 +186,17 @@ class Desk:
             raise Refused(409, "ended", "this episode has ended.")
         if episode.status == OPEN:
             self._expire(episode, by)
-        await self._synced()
+        await self.commits.wait()
         self._ready.set()
 
     async def ask(self, question: Callable[[DurableLearner], T]) -> T:
         """What the learner answers, between two episodes."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads["learner"], question, self.durable)
+        return await loop.run_in_executor(self._thread, question, self.durable)
 
     @property
     def open_episodes(self) -> list[dict[str, Any]]:
-        """Those that are not counted yet, in the order of their start."""
+        """The first of those that are not counted yet, in the order of their start."""
         return [
             {
                 "episode": each.id,
@@ -189,7 +205,7 @@ class Desk:
                 "outcomes": len(each.outcomes),
                 "last_request": each.at,
             }
-            for each in self._pending.values()
+            for each in islice(self._pending.values(), SHOWN)
         ]
 
     @property
@@ -206,58 +222,28 @@ class Desk:
 
     async def run(self) -> None:
         """Begin to sync, to learn and to look for what has expired."""
-        self._wanted, self._ready = asyncio.Event(), asyncio.Event()
+        self._ready = asyncio.Event()
         self._turn = asyncio.Lock()  # of whoever counts
         self._ready.set()
-        self._tasks = [
-            asyncio.create_task(work) for work in (self._sync(), self._learn(), self._watch())
-        ]
+        work = (self.commits.run(self._needed, self._stop), self._learn(), self._watch())
+        self._tasks = [asyncio.create_task(each) for each in work]
+        for task in self._tasks:
+            task.add_done_callback(self._ended)
 
     async def close(self) -> None:
         """Sync, learn what is ready, and close the files; open episodes are there when it is opened again."""
         if not self.stopped:
             with contextlib.suppress(Refused):
-                await self._synced()
+                await self.commits.wait()
                 while not self.stopped and await self._learned(GROUP):
                     pass
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        for thread in self._threads.values():
-            thread.shutdown()
+        self.commits.close()
+        self._thread.shutdown()
         self.ledger.close()
         self.durable.close()
-
-    async def _synced(self) -> None:
-        """Wait until everything that was written so far is on the disk."""
-        done = asyncio.get_running_loop().create_future()
-        self._waiters.append(done)
-        self._wanted.set()
-        await done
-
-    async def _sync(self) -> None:
-        """One sync after the other, each for all that wait when it begins."""
-        loop = asyncio.get_running_loop()
-        while True:
-            await self._wanted.wait()
-            self._wanted.clear()
-            waiters, self._waiters = self._waiters, []
-            try:
-                if self.ledger.full:
-                    self.ledger.turn(self._needed())
-                else:
-                    await loop.run_in_executor(self._threads["sync"], self.ledger.sync)
-                self.counts["syncs"] += 1
-                self.counts["synced"] += len(waiters)
-            except (OSError, SafespotError) as problem:
-                self._stop(problem)
-            for waiter in waiters:
-                if waiter.done():
-                    continue
-                if self.stopped:
-                    waiter.set_exception(Refused(503, "stopped", self.stopped))
-                else:
-                    waiter.set_result(None)
 
     async def _learn(self) -> None:
         """Count what is ready, in the order of the starts."""
@@ -309,13 +295,13 @@ class Desk:
         """Expire what was not heard of for too long."""
         while True:
             await asyncio.sleep(min(1.0, self.settings.expire_after / 4))
-            late = time.time() - self.settings.expire_after
-            found = [e for e in self._pending.values() if e.status == OPEN and e.at < late]
+            late = time.monotonic() - self.settings.expire_after
+            found = [e for e in self._pending.values() if e.status == OPEN and e.heard < late]
             if found and not self.stopped:
                 for each in found:
                     self._expire(each, "the service")
                 with contextlib.suppress(Refused):
-                    await self._synced()
+                    await self.commits.wait()
                 self._ready.set()
 
     def _expire(self, episode: OpenEpisode, by: str) -> None:
@@ -347,12 +333,15 @@ class Desk:
         return episode
 
     def _record(self, episode: OpenEpisode) -> Record:
-        observed = self.rules.as_episode(episode)
+        observed = episode.observed or self.rules.as_episode(episode)
         chances = self.rules.chances(episode, observed)
         return Record(observed, chances, episode.digest, bytes.fromhex(episode.id))
 
     def _remember(self, name: str, final: int | None) -> None:
         self._finished[name] = final
+        self._forget()
+
+    def _forget(self) -> None:
         while len(self._finished) > FINISHED:
             del self._finished[next(iter(self._finished))]
 
@@ -362,51 +351,31 @@ class Desk:
         for episode in self._pending.values():
             yield from episode.lines
 
-    def _recover(self) -> None:
-        """What the ledger says of episodes that are not in the journal yet."""
-        for event in self.ledger.events:
-            if event["what"] == "finished":
-                self._finished = dict(event["episodes"])
-            elif event["what"] == "start":
-                self._pending[event["episode"]] = started(event, as_line(event))
-            elif event["episode"] in self._pending:
-                self._pending[event["episode"]].apply(event, as_line(event))
-        self.ledger.events.clear()
-        if self._pending:
-            counted = self.durable.tickets_since(min(e.version for e in self._pending.values()))
-            for name, episode in list(self._pending.items()):
-                if bytes.fromhex(name) in counted:
-                    del self._pending[name]
-                    self._remember(name, episode.final)
-        self._find_policies()
-        self._open = sum(e.status == OPEN for e in self._pending.values())
-
-    def _find_policies(self) -> None:
-        """The policies of the episodes that are still there, each under its digest."""
-        wanted = {e.digest: e.version for e in self._pending.values()}
-        now = self._current()
-        found = {now.digest: now.policy}
-        missing = {version for digest, version in wanted.items() if digest not in found}
-        for policy in self.durable.policies_after(missing).values() if missing else ():
-            found[policy_digest(policy)] = policy
-        for episode in self._pending.values():
-            episode.policy = found.get(episode.digest)
-
     def _check_stopped(self) -> None:
         if self.stopped:
             raise Refused(503, "stopped", self.stopped)
 
+    @property
+    def stopped(self) -> str:
+        """Why nothing more is taken; empty: it is."""
+        return self.commits.stopped
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """None of its tasks ends by itself: without it requests would wait for ever, or count for nothing."""
+        if not task.cancelled() and isinstance(problem := task.exception(), Exception):
+            self._stop(problem)
+
     def _stop(self, problem: Exception) -> None:
-        log.error("stopped: %s", problem)
-        self.stopped = "the service has stopped after an error of its disk; start it again once the disk works."
+        disk = isinstance(problem, (OSError, SafespotError))
+        log.error("stopped: %s", problem, exc_info=None if disk else problem)
+        self.commits.stop(DISK_FAILED if disk else "the service has failed; its log says why.")
 
 
-def replaced(episode: OpenEpisode, final: int) -> OpenEpisode:
-    """The episode as it will be once it has ended."""
-    return OpenEpisode(
-        episode.id, episode.version, episode.digest, episode.at, episode.policy, ENDED,
-        episode.states, episode.actions, episode.outcomes, final,
-    )  # fmt: skip
+def keeps_budget(learner: Learner) -> bool:
+    """Whether a learner stops in time for one more episode at its worst, which several at once would exceed."""
+    return (
+        isinstance(learner, Guard) or getattr(learner.options, "explore_budget", None) is not None
+    )
 
 
 def _plain(found: Outcome) -> dict[str, Any]:
@@ -424,6 +393,11 @@ def open_desk(folder: Path, settings: Settings) -> Desk:
 
     durable = open_learner(folder)
     try:
+        if durable.learner.hands_back:
+            raise InvalidOption(
+                f"the guard in {folder} hands decisions back, so that there is no policy to serve; make it with a "
+                "baseline that is a policy."
+            )
         return Desk(durable, read_names(folder, durable.interface), settings)
     except BaseException:
         durable.close()

@@ -7,6 +7,7 @@ else in its place is refused. Nothing that was refused has changed anything.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -47,10 +48,12 @@ class OpenEpisode:
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     final: int | None = None
     lines: list[bytes] = field(default_factory=list)  # of the ledger, for its next file
+    heard: float = field(default_factory=time.monotonic)  # `at`, by a clock that nobody sets
+    observed: Episode | None = None  # what the learner observes, once it has ended
 
     def apply(self, event: Event, line: bytes) -> None:
         """What an event changes."""
-        self.at = event["at"]
+        self.at, self.heard = event["at"], time.monotonic()
         self.lines.append(line)
         match event["what"]:
             case "decide":
@@ -80,9 +83,7 @@ class Rules:
     def __init__(self, known: Interface, names: Names) -> None:
         self.known, self.names = known, names
         ranges = (known.units.reward_range, *known.units.constraint_ranges)
-        self._ranges = [
-            (low - ROUNDING * (high - low), high + ROUNDING * (high - low)) for low, high in ranges
-        ]
+        self._ranges = [(low, high, ROUNDING * (high - low)) for low, high in ranges]
 
     def decision(
         self, episode: OpenEpisode, body: Mapping[str, Any], u: float
@@ -168,14 +169,14 @@ class Rules:
         return step
 
     def _ranged(self, name: str, value: float, k: int) -> float:
-        low, high = self._ranges[k]
-        if not low <= value <= high:
+        low, high, rounding = self._ranges[k]
+        if not low - rounding <= value <= high + rounding:
             raise Refused(
                 422,
                 "invalid",
                 f"{name} is {value}, outside its declared range {low:g} to {high:g}.",
             )
-        return value
+        return min(max(value, low), high)  # rounding is forgiven and cut off
 
     def _all_ranged(self, name: str, values: list[float]) -> list[float]:
         return [self._ranged(f"{name}[{i}]", value, 1 + i) for i, value in enumerate(values)]

@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import InvalidFile
+from ..errors import SafespotError
 from .desk import Desk
 from .refused import Refused
 from .tokens import ADMINISTER, ANYBODY, DECIDE, FILE, READ, Token, hashed, read_tokens
@@ -46,6 +46,7 @@ RIGHTS = {"decisions": DECIDE, "outcomes": DECIDE, "end": DECIDE, "expire": ADMI
 PUBLIC = {"/", "/health"}  # say nothing of anybody
 LOCAL = {"127.0.0.1", "localhost", "[::1]", "::1"}
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)  # seconds
+FAILED = "the service failed; its log says why."
 RELOAD = 1.0  # seconds between two looks at the tokens
 
 
@@ -78,7 +79,7 @@ class Service:
             if scope["method"] == "POST" and scope["path"].startswith("/episodes"):
                 route, status, answer = await self._post(scope["path"], headers, receive, who)
             else:
-                await self._rest(scope, receive, send)
+                await self._read(scope, receive, send)
                 return
         except Refused as refused:
             route = _route(scope["path"])
@@ -86,13 +87,20 @@ class Service:
         except Exception:
             log.exception("a request failed")
             route, status = _route(scope["path"]), 500
-            answer = as_error("internal", "the service failed; its log says why.")
+            answer = as_error("internal", FAILED)
         self.answers[route, status] += 1
         if route == "decisions":
             took = time.perf_counter() - begun
             self.times[bisect_left(BUCKETS, took)] += 1
             self.seconds += took
         await respond(send, status, answer)
+
+    async def _read(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A request that changes nothing; where it fails, the framework has answered before it raises."""
+        try:
+            await self._rest(scope, receive, send)
+        except Exception:
+            log.exception("a request failed")
 
     async def _post(
         self, path: str, headers: dict[bytes, bytes], receive: Receive, who: Token
@@ -152,18 +160,11 @@ class Service:
         return found
 
     def _load_tokens(self) -> None:
-        """Read the tokens where they have changed; a file that cannot be read changes nothing."""
-        path = Path(self.desk.durable.folder, FILE)
-        stamp = (path.stat().st_mtime_ns, path.stat().st_ino) if path.exists() else None
+        """Read the tokens where they have changed."""
+        stamp = _stamp(Path(self.desk.durable.folder, FILE))
         if stamp == self._stamp:
             return
-        try:
-            found = read_tokens(self.desk.durable.folder)
-        except InvalidFile as problem:
-            if self._stamp is None:
-                raise
-            log.error("%s", problem)
-            return
+        found = read_tokens(self.desk.durable.folder)
         # Where all were revoked, nobody may, rather than everybody.
         self._guarded = bool(found) or self._guarded
         self._tokens = {each.sha256: each for each in found if each.revoked is None}
@@ -178,7 +179,10 @@ class Service:
         async def look() -> None:
             while True:
                 await asyncio.sleep(RELOAD)
-                self._load_tokens()
+                try:
+                    self._load_tokens()
+                except (OSError, SafespotError) as problem:  # those of before stay valid
+                    log.error("%s", problem)
 
         looking = asyncio.create_task(look())
         await send({"type": "lifespan.startup.complete"})
@@ -254,6 +258,15 @@ def _check_origin(host: str, headers: dict[bytes, bytes]) -> None:
             "host",
             "without tokens this service answers its own machine only, by its own name.",
         )
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    """What changes when a file is replaced; None: there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_mtime_ns, found.st_ino
 
 
 def _route(path: str) -> str:

@@ -20,7 +20,7 @@ import json
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from .. import files
 from ..errors import InUse, InvalidFile
@@ -29,6 +29,7 @@ from ..syscalls import Lock, take_lock
 
 BYTES = 2**24  # of one file
 CHECK = 8  # bytes of a checksum
+LONGEST = 512  # bytes of a line that is read for `newest`, on average
 
 Event = dict[str, Any]
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
@@ -105,6 +106,30 @@ def trail(folder: Path) -> Iterable[Event]:
     """Every line of every file, in order: the audit trail. Lines that a later file repeats come again."""
     for path in journal.numbered(folder, "requests").values():
         yield from _events(path)[0]
+
+
+def newest(folder: Path, most: int) -> list[Event]:
+    """The newest lines of the audit trail, the oldest of them first; no more is read than they may take."""
+    found: list[Event] = []
+    for path in reversed(journal.numbered(folder, "requests").values()):
+        with path.open("rb") as file:
+            end = _used(file)
+            file.seek(max(0, end - most * LONGEST))
+            lines = file.read(end - file.tell()).split(b"\n")
+        found = [event for line in lines if (event := _event(line)) is not None] + found
+        if len(found) >= most:
+            break
+    return found[-most:]
+
+
+def _used(file: BinaryIO) -> int:
+    """Where the zeros at the end of a file begin, to within a line: it has no zero before them."""
+    low, high = 0, file.seek(0, 2)
+    while high - low > LONGEST:
+        middle = (low + high) // 2
+        file.seek(middle)
+        low, high = (low, middle) if file.read(1) == b"\0" else (middle, high)
+    return high
 
 
 def _place(folder: Path, number: int) -> Path:

@@ -31,6 +31,7 @@ def serve(
         import uvicorn
 
         from .app import make_service
+        from .connections import Connection, raise_limit_of_files
     except ImportError as problem:
         raise MissingPackage(
             f"the service needs {problem.name}: pip install 'safespot[serve]'"
@@ -42,12 +43,13 @@ def serve(
         desk.ledger.close()
         desk.durable.close()
         raise
+    raise_limit_of_files()
     ready(desk)
     # uvicorn raises it once more when everything is closed: to have stopped is a success.
     signal.signal(signal.SIGTERM, lambda *_: None)
     uvicorn.run(
         make_service(desk), host=host, port=port, log_level="warning", access_log=False,
-        timeout_graceful_shutdown=GRACE, server_header=False, ws="none",
+        timeout_graceful_shutdown=GRACE, server_header=False, ws="none", http=Connection,
     )  # fmt: skip
 
 

@@ -6,18 +6,20 @@ reach the service may do everything: it then listens to its own machine only.
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import hashlib
 import json
 import re
 import secrets
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from .. import files
-from ..errors import InvalidFile, InvalidOption, UnknownName, unknown
+from ..errors import InUse, InvalidFile, InvalidOption, UnknownName, unknown
+from ..syscalls import take_lock
 
 FILE = "tokens.json"
 DECIDE, READ, ADMINISTER = RIGHTS = ("decide", "read", "administer")
@@ -71,29 +73,46 @@ def add_token(folder: Path, name: str, rights: Sequence[str]) -> str:
     if not rights:
         raise InvalidOption("a token needs a right: decide, read or administer.")
     _check_learner(folder)
-    known = read_tokens(folder)
-    if any(each.name == name and each.revoked is None for each in known):
-        raise InvalidOption(f"there is a token {name!r} already; revoke it first.")
     token = secrets.token_urlsafe(32)
     chosen = tuple(right for right in RIGHTS if right in rights)
-    _write(folder, [*known, Token(name, hashed(token), chosen, time.time(), getpass.getuser())])
+    with _alone(folder):
+        known = read_tokens(folder)
+        if any(each.name == name and each.revoked is None for each in known):
+            raise InvalidOption(f"there is a token {name!r} already; revoke it first.")
+        _write(folder, [*known, Token(name, hashed(token), chosen, time.time(), getpass.getuser())])
     return token
 
 
 def revoke_token(folder: Path, name: str) -> None:
     """The token of that name is not taken any more."""
-    known = read_tokens(folder)
-    names = [each.name for each in known if each.revoked is None]
-    if name not in names:
-        raise UnknownName(unknown("token", name, names))
-    now = {"revoked": time.time(), "revoked_by": getpass.getuser()}
-    _write(
-        folder,
-        [
-            Token(**{**asdict(each), **now}) if each.name == name and each.revoked is None else each
-            for each in known
-        ],
-    )
+    _check_learner(folder)
+    now, who = time.time(), getpass.getuser()
+    with _alone(folder):
+        known = read_tokens(folder)
+        names = [each.name for each in known if each.revoked is None]
+        if name not in names:
+            raise UnknownName(unknown("token", name, names))
+        _write(
+            folder,
+            [
+                replace(each, revoked=now, revoked_by=who)
+                if each.name == name and each.revoked is None
+                else each
+                for each in known
+            ],
+        )
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One at a time changes them: else of two changes at once the first, say a token taken back, would be undone."""
+    lock = take_lock(folder / "tokens.lock", create=True)
+    if lock is None:
+        raise InUse(f"another process is changing the tokens of {folder}. Try again.")
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _write(folder: Path, tokens: Sequence[Token]) -> None:

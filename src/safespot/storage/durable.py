@@ -48,6 +48,7 @@ from ..syscalls import Lock, take_lock
 from . import journal
 
 SNAPSHOTS = 2  # how many are kept
+SIGNALS = ("rewards", "constraints", "thresholds")  # what a meter counts
 
 
 def open(path: str | Path, learner: Learner | None = None) -> DurableLearner:
@@ -275,9 +276,9 @@ class DurableLearner(Displayed):
                     self._compact()
                 group, left = left[: self._journal.left], left[self._journal.left :]
                 self._journal.write(group)
+                if self._meter is not None:
+                    count_episodes(self._meter, [record.episode for record in group])
                 for record in group:
-                    if self._meter is not None:
-                        self._meter.observe(record.episode)
                     try:
                         self.learner.observe(record.episode, record.played)
                     except SolverError as problem:  # it is counted, and the next one plans again
@@ -305,12 +306,16 @@ class DurableLearner(Displayed):
                         learner.observe(one.episode(k), one.played(k))
             return found
 
-    def tickets_since(self, number: int) -> set[bytes]:
-        """The tickets of the episodes that were recorded after so many."""
+    def tickets_since(self, number: int) -> dict[bytes, int]:
+        """The tickets of the episodes that were recorded after so many, with how many were before each."""
         with self._alone():
             starts = [n for n in journal.numbered(self.folder, "journal") if n <= number]
             found = journal.chain(self.folder, max(starts, default=number))
-            return {record["ticket"].tobytes() for one in found for record in one.records}
+            return {
+                record["ticket"].tobytes(): one.first + k
+                for one in found
+                for k, record in enumerate(one.records)
+            }
 
     def note_rejected(self, episodes: int) -> None:
         """Write down that so many episodes were there and were left out: nothing can be proven without them."""
@@ -546,7 +551,12 @@ def _metered(folder: Path, learner: Learner) -> SafetyMeter:
 def count_records(meter: SafetyMeter, records: NDArray) -> None:
     """Count the episodes of a journal's records."""
     if len(records):
-        meter.observe_signals(*(records[name] for name in ("rewards", "constraints", "thresholds")))
+        meter.observe_signals(*(records[name] for name in SIGNALS))
+
+
+def count_episodes(meter: SafetyMeter, episodes: Sequence[Episode]) -> None:
+    """The same of episodes that were checked."""
+    meter.observe_signals(*(np.array([getattr(e, name) for e in episodes]) for name in SIGNALS))
 
 
 def _check_same(folder: Path, kept: Learner, given: Learner) -> None:

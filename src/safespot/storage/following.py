@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 from .. import files
@@ -37,6 +38,35 @@ class Curve:
             self.step *= 2
 
 
+class Metered:
+    """A meter of the journals in a folder and its curve, as far as they were read."""
+
+    def __init__(self, folder: Path, meter: SafetyMeter) -> None:
+        self.folder, self.meter, self.curve = folder, meter, Curve()
+        journals = journal.numbered(folder, "journal")
+        self._skipped = min(journals, default=0)  # episodes whose journals are gone
+
+    def unread(self) -> Iterator[journal.Journal]:
+        """The last journal that begins before what is unread, and all after it."""
+        journals = journal.numbered(self.folder, "journal")
+        read = self._skipped + self.meter.episodes
+        first = max((number for number in journals if number <= read), default=0)
+        return (journal.read(path) for number, path in journals.items() if number >= first)
+
+    def count(self, found: journal.Journal) -> None:
+        """Count what is new in a journal."""
+        new = found.records[max(0, self._skipped + self.meter.episodes - found.first) :]
+        while len(new):
+            some, new = new[: self.curve.step], new[self.curve.step :]
+            count_records(self.meter, some)
+            self.curve.add(self.meter)
+
+    def update(self) -> None:
+        """Count what was written since the last time."""
+        for found in self.unread():
+            self.count(found)
+
+
 class Following:
     """The learner in a folder, its meter, and the curve of the meter, as far as its files were read.
 
@@ -58,30 +88,20 @@ class Following:
         if not journal.numbered(self.folder, "snapshot"):
             raise InvalidFile(f"there is no durable learner in {folder}.")
         _, self.learner = last_snapshot(self.folder)
-        self.meter, self.curve = self.learner.make_meter(), Curve()
-        journals = journal.numbered(self.folder, "journal")
-        self._skipped = min(journals, default=0)  # episodes whose journals are gone
+        self._metered = Metered(self.folder, self.learner.make_meter())
+        self.meter, self.curve = self._metered.meter, self._metered.curve
         self.update()
 
     def update(self) -> None:
         """Read what was written since the last time."""
-        journals = journal.numbered(self.folder, "journal")
-        read = self._skipped + self.meter.episodes
-        # The last journal that begins before what is unread, and all after it.
-        first = max((number for number in journals if number <= read), default=0)
-        for number, path in journals.items():
-            if number >= first:
-                self._read(journal.read(path))
+        for found in self._metered.unread():
+            self._read(found)
 
     def _read(self, found: journal.Journal) -> None:
         learner = self.learner
         if found.first >= learner.episode - 1:
             learner.interface.doubts.become(found.doubts)
-        new = found.records[max(0, self._skipped + self.meter.episodes - found.first) :]
-        while len(new):
-            some, new = new[: self.curve.step], new[self.curve.step :]
-            count_records(self.meter, some)
-            self.curve.add(self.meter)
+        self._metered.count(found)
         # Its own process has told, whatever there was to tell.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

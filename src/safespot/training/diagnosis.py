@@ -5,6 +5,7 @@
 - A multiplier at its bound rho would be larger if it could: the limit is worth more than the learner may pay.
 - Threshold bounds wider than the room of the safest policy that was played: a pessimist cannot tell it from an unsafe
   one.
+- A limit that no recorded policy kept.
 - A policy that is where it began.
 """
 
@@ -56,9 +57,10 @@ class Finding:
 
 def diagnose(run: Run) -> tuple[Finding, ...]:
     """What keeps a run from being good; nothing where its last policy keeps the limits and earns 95 % of the best."""
-    if len(run.episodes) == 0 or _is_good(run):
+    fixed = isinstance(run.learner.guarded, Fixed | Uniform)  # which no option makes better
+    if len(run.episodes) == 0 or fixed or _is_good(run):
         return ()
-    return (*_capped(run), *_at_bound(run), *_wide(run), *_unmoved(run))
+    return (*_capped(run), *_at_bound(run), *_wide(run), *_never_kept(run), *_unmoved(run))
 
 
 def _is_good(run: Run) -> bool:
@@ -83,8 +85,7 @@ def _capped(run: Run) -> list[Finding]:
             f"{100 * share:.0f} % of the pairs that were tried, {np.median(counts[tried]):,.0f} times in the median, "
             "are still at their cap: for all that the learner knows they are perfect.",
             "bonus_scale",
-            "A smaller bonus_scale lets it learn sooner: 0.01 for a handful of states, 0.001 for sixty. SpotEpochs "
-            "needs none.",
+            'bonus_scale="auto" lets it learn sooner (a smaller number does, too). SpotEpochs needs none.',
         )
     ]
 
@@ -113,7 +114,7 @@ def _wide(run: Run) -> list[Finding]:
         "thresholds",
         "thresholds= states it where it is known; more episodes narrow it.",
     )
-    if isinstance(learner.options, Options):
+    if isinstance(learner.options, Options) and learner.options.estimator != "total":
         option = "threshold_scale"
         advice = (
             'estimator="total" has the narrowest bounds that hold, a smaller threshold_scale narrower ones that may '
@@ -122,18 +123,31 @@ def _wide(run: Run) -> list[Finding]:
     return [
         Finding(
             f"The threshold of {names.limit(i)} is known within {width[i]:.3g}; the safest policy that was played had "
-            f"a room of {max(room[i], 0.0):.3g}.",
+            f"a room of {room[i]:.3g}.",
             option,
             advice,
         )
-        for i in np.flatnonzero(width > np.maximum(room, 0.0)).tolist()
+        for i in np.flatnonzero((width > room) & (room > 0.0)).tolist()
+    ]
+
+
+def _never_kept(run: Run) -> list[Finding]:
+    """Limits that no recorded policy kept: bounds of any width would not help there."""
+    learner, names = run.learner, run.learner.interface.names
+    option, advice = "episodes", "It needs more episodes."
+    if learner.options.xi > 0.0:
+        option, advice = (
+            "stance",
+            'stance="pessimistic" plans with the stricter bound of the limit.',
+        )
+    return [
+        Finding(f"No policy that was looked at kept the limit of {names.limit(i)}.", option, advice)
+        for i in np.flatnonzero(run.rooms.max(axis=0) <= 0.0).tolist()
     ]
 
 
 def _unmoved(run: Run) -> list[Finding]:
     learner, f = run.learner, run.learner.interface
-    if isinstance(learner, Fixed | Uniform):
-        return []
     visits = learner.statistics.n.reshape(f.H, f.S, f.A).sum(axis=2)
     if not visits.any():
         return []

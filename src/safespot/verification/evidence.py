@@ -6,6 +6,7 @@ import numpy as np
 
 from ..arrays import Float
 from ..report.text import number
+from . import fresh
 from .inference import share, share_at_least
 from .measurements import Measurements, Trace, grouped
 from .verdicts import LEVEL, Claim, Judgment, Outcome, Verdict, table, together
@@ -60,9 +61,10 @@ def judge(evidence: Measurements) -> Judgment:
         "certificates true",
         "certified",
     ]
+    from_episodes, beside = fresh.judge(evidence.size)
     return Judgment(
-        tuple(verdicts),
-        (table("Shares of runs, by the truth", head, rows),),
+        (*verdicts, *from_episodes),
+        (table("Shares of runs, by the truth", head, rows), beside),
         notes=(
             "Bounds hold at all times at once; they are looked at where a run is recorded. Trials with a margin are "
             "mostly of safe policies, so that few certificates could be false: the optimistic stance takes the margin "
@@ -121,8 +123,9 @@ def _between(low: Float, x: Float, high: Float, room: Float) -> bool:
 CLAIM = Claim(
     name="evidence",
     title="What was played is evidence",
-    says="Bounds on the violation so far (the meter), on the limits (totals) and the certificates that SPOT in epochs "
-    "issues hold at all times with probability 1 − δ, with no model of the world. At δ = 0.2, so that misses can show.",
+    says="Bounds on the violation so far (the meter), on the limits (totals), trials, and the certificates that SPOT "
+    "in epochs issues or that play earns hold at all times with probability 1 − δ, with no model of the world. At "
+    "δ = 0.2, so that misses can show.",
     place="docs/evidence.md and docs/epochs.md",
     sweeps=("evidence",),
     judge=judge,

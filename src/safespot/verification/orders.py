@@ -84,26 +84,29 @@ def _growth(problem: str, traces: list[Trace], metric: str, level: float) -> Gro
         key=lambda trace: trace.run.episodes,
     )
     seeds = grouped(decade, lambda trace: trace.run.seed).values()
-    ends = [[trace.last(metric) for trace in each] for each in seeds]
-    if all(max(each) <= 0.0 for each in ends):
+    curves = [([t.run.episodes for t in each], [t.last(metric) for t in each]) for each in seeds]
+    # ~O(sqrt T) allows the logarithm of the radii to grow along. The order is about T that grows on: more than
+    # that at finite T does not refute it, as a broken bound would.
+    allowed = 0.5 + math.log10(logarithms(traces[0], top) / logarithms(traces[0], top / 10.0))
+    return grown(problem, curves, allowed, "by which √T and its logarithm grow", level)
+
+
+Curve = tuple[Sequence[float], Sequence[float]]  # T, and a metric at the end of the runs of that T
+
+
+def grown(problem: str, curves: Sequence[Curve], allowed: float, why: str, level: float) -> Growth:
+    """How curves grow, one of each seed: an exponent of T each, held against the largest one allowed."""
+    if all(max(ends) <= 0.0 for _, ends in curves):
         said = "never above 0 there: below any bound, no exponent"
         return Growth(problem, Outcome.HOLDS, said, Interval(math.nan, -math.inf, math.inf))
-    exponents = [
-        slope([trace.run.episodes for trace in theirs], each)
-        for theirs, each in zip(seeds, ends, strict=True)
-    ]
+    exponents = [slope(lengths, ends) for lengths, ends in curves]
     known = [exponent for exponent in exponents if not math.isnan(exponent)]
     if len(known) < len(exponents):
         mixed = f"{len(exponents) - len(known)} of {len(exponents)} seeds"
         said = f"not positive throughout in {mixed}: no exponent"
         return Growth(problem, Outcome.OPEN, said, mean(known, 0.05))
-    # ~O(sqrt T) allows the logarithm of the radii to grow along. The order is about T that grows on: more than
-    # that at finite T does not refute it, as a broken bound would.
-    allowed = 0.5 + math.log10(logarithms(traces[0], top) / logarithms(traces[0], top / 10.0))
     within = at_most(known, allowed, level) is Outcome.HOLDS
-    said = (
-        f"{'within' if within else 'not within'} {allowed:.3f}, by which √T and its logarithm grow"
-    )
+    said = f"{'within' if within else 'not within'} {allowed:.3f}, {why}"
     return Growth(problem, Outcome.HOLDS if within else Outcome.OPEN, said, mean(known, 0.05))
 
 
