@@ -39,7 +39,7 @@ def make(folder: Path) -> None:
     # Whoever has died shows no more biomarkers; those that are seen all hint at the same tolerance.
     learner = ss.SpotEpochs(**interface, baseline=baseline, shared_threshold=True)
     ss.open(folder, learner).close()
-    names = [f"{dose:g} of a dose" for dose in DOSES]
+    names = ["none", "quarter", "half", "three quarters", "full"]
     (folder / "service.toml").write_text(
         f"actions = {json.dumps(names)}\nconstraints = ['dose']\n"
         f"[observation]\ntumor = {edges[0]}\ndrug = {edges[1]}\n"

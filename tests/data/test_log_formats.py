@@ -165,6 +165,17 @@ def test_wrong_renaming(columns: Any, words: str) -> None:
         ss.read_log(WARD, columns=columns)
 
 
+def test_only_names_that_were_turned_round_are_said_to_be() -> None:
+    with pytest.raises(ss.InvalidOption) as error:
+        ss.read_log(WARD, columns={"pateint": "episode"})
+    assert "log's own name first" not in str(error.value)
+
+
+def test_states_are_called_as_is_said_or_as_the_log_does() -> None:
+    assert read().interface["state_names"] == ("home", "icu", "ward")
+    assert read(state_names=["a", "b", "c"]).interface["state_names"] == ("a", "b", "c")
+
+
 def test_limits_must_be_seen_or_known() -> None:
     with pytest.raises(ss.InvalidFile, match=r"lacks the columns threshold_dose.*give thresholds="):
         ss.read_log(WARD, columns=COLUMNS)

@@ -107,7 +107,7 @@ def test_the_length_of_an_episode_is_paid_for_by_every_constraint(
 
 def test_the_order_of_an_array_is_its_files(tmp_path: Path) -> None:
     expected = read_cmdp(write_toml(tmp_path / "model.toml", MODEL))
-    turned = {name: np.array(value, order="F") for name, value in arrays().items()}
+    turned: Any = {name: np.array(value, order="F") for name, value in arrays().items()}
     np.savez_compressed(tmp_path / "model.npz", **turned)
     assert read_cmdp(tmp_path / "model.npz") == expected
     array = np.asfortranarray(np.arange(6.0).reshape(2, 3))
@@ -120,6 +120,19 @@ def test_the_order_of_an_array_is_its_files(tmp_path: Path) -> None:
         read_array(tmp_path / "three.npy")
     with pytest.raises(ss.InvalidFile, match="cannot read"):
         read_array(tmp_path / "none.npy")
+
+
+def test_an_archive_may_not_ask_for_more_than_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.savez_compressed(tmp_path / "model.npz", **arrays())
+    with zipfile.ZipFile(tmp_path / "model.npz") as archive:
+        asked = sum(entry.file_size for entry in archive.infolist())
+    monkeypatch.setenv("SAFESPOT_MEMORY", str(asked))
+    read_cmdp(tmp_path / "model.npz")
+    monkeypatch.setenv("SAFESPOT_MEMORY", str(asked - 1))
+    with pytest.raises(ss.InvalidFile, match=f"asks for {asked:,} bytes"):
+        read_cmdp(tmp_path / "model.npz")
 
 
 def test_a_compression_that_numpy_does_not_use(tmp_path: Path) -> None:
@@ -137,7 +150,8 @@ def test_names_and_units_come_along(tmp_path: Path) -> None:
     }
     plain = {k: v for k, v in named.items() if k != "units"}
     write_toml(tmp_path / "model.toml", plain)
-    np.savez(tmp_path / "model.npz", **{k: np.array(v) for k, v in plain.items()})
+    as_arrays: Any = {k: np.array(v) for k, v in plain.items()}
+    np.savez(tmp_path / "model.npz", **as_arrays)
     texts = {k: json.dumps(named[k]) for k in ("senses", "state_names", "units")}
     numbers = {k: v for k, v in arrays().items() if k != "senses"}
     save_file(numbers, tmp_path / "model.safetensors", {**texts, "note": "not for us"})

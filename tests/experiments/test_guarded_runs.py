@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import safespot as ss
 from safespot import cli
 from safespot.cli.given import as_guard
-from safespot.experiments.settings import check_options
+from safespot.experiments.checking import check_options
 from safespot.report import findings, guard
 
 GUARD = {"budget": 20, "baseline": "slater"}

@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 import pytest
 
-from safespot.experiments import progress
 from safespot.experiments.progress import Bars, Lines, Progress, Tally, as_progress, duration
 
 
@@ -16,7 +15,7 @@ from safespot.experiments.progress import Bars, Lines, Progress, Tally, as_progr
 def wait(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Let time pass; it begins at 1000 s and stands still otherwise."""
     now = [1000.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("safespot.experiments.progress.time.monotonic", lambda: now[0])
 
     def pass_by(seconds: float) -> None:
         now[0] += seconds

@@ -229,12 +229,12 @@ def test_a_wrong_problem_hides_nothing_of_a_learner(tmp_path: Path) -> None:
 
 
 def test_values_are_checked_together() -> None:
-    hints = {"name": "spot", "options": {"rho": 1.0, "independent_hints": True, "delta": 7.0}}
+    hints: dict[str, Any] = {"rho": 1.0, "independent_hints": True, "delta": 7.0}
     with pytest.raises(ss.InvalidOption) as raised:
-        as_spec({**TINY, "learners": [hints]})
+        as_spec({**TINY, "learners": [{"name": "spot", "options": hints}]})
     keys = [line.split(":")[0].strip() for line in str(raised.value).splitlines()[1:]]
     assert keys == ["learners.0.options.delta", "learners.0.options.independent_hints"]
-    fine = {**hints["options"], "delta": 0.1, "estimator": "total"}
+    fine = {**hints, "delta": 0.1, "estimator": "total"}
     assert as_spec({**TINY, "learners": [{"name": "spot", "options": fine}]})
     inf = {"rho": "inf", "policy_step": 0.1, "dual_step": 0.1}
     assert as_spec({**TINY, "learners": [{"name": "spot", "anytime": True, "options": inf}]})

@@ -357,7 +357,7 @@ def test_what_killed_sweeps_leave_is_taken_away_and_nothing_else(tmp_path: Path)
 
 
 def test_rows_are_taken_apart_by_their_runs() -> None:
-    column = np.ma.array([1.0, 2.0, 3.0, 4.0], mask=[0, 1, 0, 0])
+    column = np.ma.array([1.0, 2.0, 3.0, 4.0], mask=[False, True, False, False])
     got = by_run({"run": np.array(["a", "a", "b", "c"]), "x": column})
     assert list(got) == ["a", "b", "c"]
     np.testing.assert_array_equal(got["a"]["x"], [1.0, np.nan])

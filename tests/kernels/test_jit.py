@@ -31,10 +31,12 @@ needs_compiler = pytest.mark.skipif(not COMPILED, reason="kernels are plain Pyth
 RUN_KERNEL = """
 import json, sys
 import numpy as np
+from safespot.kernels.jit import compiled_at_once
 from safespot.model.dynamic_programming import start_values
 start = np.full(int(sys.argv[1]), 0.5)
 try:
-    value = start_values(start, np.array([[4.0, 8.0]])).tolist()
+    with compiled_at_once():
+        value = start_values(start, np.array([[4.0, 8.0]])).tolist()
 except IndexError:
     value = "out of bounds"
 print(json.dumps([value, sum(start_values.stats.cache_hits.values())]))

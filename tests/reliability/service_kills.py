@@ -126,7 +126,7 @@ if __name__ == "__main__":
     parser.add_argument("--steps", type=int, default=300, help="of the disk, a kill at each")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=".") as name:
+    with tempfile.TemporaryDirectory() as name:
         parts = {
             "kills": ordeal(Path(name, "kills"), given.kills, given.seed),
             "restarts": ordeal(Path(name, "restarts"), given.restarts, given.seed, signal.SIGTERM),

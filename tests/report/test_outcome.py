@@ -126,8 +126,9 @@ def test_a_screen_tells_what_keeps_runs_from_being_good(
     terminal.print_study(one)
     text = capsys.readouterr().out
     assert len(text.splitlines()) <= 24
-    assert "spot: Fault 0 is there. Option: option_0." in text
-    assert "more of this kind in the report, with advice." in text
+    flowing = " ".join(text.split())
+    assert "spot: Fault 0 is there. Option: option_0." in flowing
+    assert "more of this kind in the report, with advice." in flowing
     page = sections.main(one, tables.every(one, EMPTY), 0)
     assert page.count("Change it.") == 9
     assert "<strong>option_8</strong>" in page

@@ -123,10 +123,10 @@ def test_policies_are_found_again_and_tickets(tmp_path: Path) -> None:
             assert sorted(found) == sorted(asked)
             for n, policy in found.items():
                 np.testing.assert_array_equal(policy, policies[n])
-        every = {record.ticket for record in records}
-        assert learner.tickets_since(0) == learner.tickets_since(4) == every
-        assert learner.tickets_since(5) == {record.ticket for record in records[5:]}
-        assert learner.tickets_since(16) == {record.ticket for record in records[15:]}
+        numbered = [(record.ticket, n) for n, record in enumerate(records)]
+        assert learner.tickets_since(0) == learner.tickets_since(4) == dict(numbered)
+        assert learner.tickets_since(5) == dict(numbered[5:])
+        assert learner.tickets_since(16) == dict(numbered[15:])
         assert learner.first == 1
         journal.place(tmp_path / "it", 0).unlink()
         assert learner.first == 11  # the journal from 5 on has no snapshot any more
@@ -134,6 +134,6 @@ def test_policies_are_found_again_and_tickets(tmp_path: Path) -> None:
             (None if policy is None else policy.copy(), e.rewards) for policy, e in learner.replay()
         ]
     assert len(again) == 7
-    for (policy, rewards), n in zip(again, range(10, 17), strict=True):
-        np.testing.assert_array_equal(policy, policies[n])
+    for (own_policy, rewards), n in zip(again, range(10, 17), strict=True):
+        np.testing.assert_array_equal(own_policy, policies[n])
         np.testing.assert_array_equal(rewards, seen[n].rewards)

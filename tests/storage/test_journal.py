@@ -16,7 +16,13 @@ H, M = 2, 1
 OWNER, SNAPSHOT = bytes(range(16)), bytes(range(32))
 LENGTH = journal.record_length(H, M)
 START = journal.HEAD.size + journal.CHECK
-EPISODE = ss.Episode([0, 1, 0], [1, 0], [0.5, 0.25], [[1.0], [0.0]], [[0.5], [np.nan]])
+
+
+def made(*arrays: Any, **more: Any) -> ss.Episode:
+    return ss.Episode(*arrays, **more)
+
+
+EPISODE = made([0, 1, 0], [1, 0], [0.5, 0.25], [[1.0], [0.0]], [[0.5], [np.nan]])
 
 
 def create(folder: Path, first: int = 0, **changed: Any) -> Path:
@@ -70,10 +76,9 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 
 
 def test_an_unfinished_episode_and_more_cut_off_signals_than_fit(tmp_path: Path) -> None:
-    given = ss.Episode(
-        [0, 1, 1], [1, 0], [0.5, np.nan], [[1.0], [np.nan]], [[0.5], [np.nan]],
-        clipped=2**40, unfinished=True,
-    )  # fmt: skip
+    nan = np.nan
+    arrays = ([0, 1, 1], [1, 0], [0.5, nan], [[1.0], [nan]], [[0.5], [nan]])
+    given = made(*arrays, clipped=2**40, unfinished=True)
     path = create(tmp_path)
     write(path, [journal.Record(given, np.full(H, 0.5))])
     found = journal.read(path).episode(0)

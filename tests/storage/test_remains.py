@@ -30,7 +30,7 @@ def episodes(n: int) -> list[ss.Episode]:
 
 def begin(folder: Path, n: int) -> ss.Learner:
     """A closed durable learner of n episodes; returns the plain one that saw the same."""
-    plain = SPOT.make()
+    plain: ss.Learner = SPOT.make()
     with ss.open(folder, SPOT.make()) as learner:
         for e in episodes(n):
             learner.observe(e)

@@ -50,13 +50,14 @@ Lines = dict[str, set[int]]
 def try_all(
     left: Sequence[Change], tests: list[str], found: dict[str, str], save: Callable, patience: float
 ) -> int:
-    """Try changes with some tests; pytest's exit code."""
+    """Try changes with some tests; 0, or why pytest could not run them. Tests that fail unchanged take no part."""
     with open(os.devnull, "w") as nothing:
         os.dup2(nothing.fileno(), 1)
     trial = Trial(left, found, save, patience)
     with trial.tracer, tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         options = [*OPTIONS, f"--basetemp={folder}/first", *tests]
-        return int(pytest.main(options, plugins=[trial]))
+        code = pytest.main(options, plugins=[trial])
+        return int(code) if code != pytest.ExitCode.TESTS_FAILED else 0
 
 
 class Trial:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import safespot as ss
 from safespot import cli, theory
 from safespot.errors import InvalidOption, MissingPackage
 from safespot.experiments import RunSpec, Store
@@ -411,7 +412,7 @@ def test_trials_and_certificates_from_play(monkeypatch: pytest.MonkeyPatch) -> N
     verdicts, _ = fresh.judge(Size.quick)
     assert [v.outcome for v in verdicts] == [HOLDS] * 2
 
-    whole = fresh.certify_by_trial
+    whole = ss.certify_by_trial
 
     def careless(*args: Any, delta: float, **options: Any) -> Any:  # right as often as not
         return whole(*args, delta=0.999, **options)

@@ -69,11 +69,11 @@ def read_policy(path: str) -> Any:
     """The numbers of a policy in a file, as lists."""
     from ..files import as_path, failure
 
-    try:
-        if Path(path).suffix == ".npy":
-            import numpy as np
+    if Path(path).suffix == ".npy":
+        from ..data.model_files import read_array
 
-            return np.load(as_path(path), allow_pickle=False).tolist()
+        return read_array(path).tolist()
+    try:
         return json.loads(as_path(path).read_text())
     except OSError as problem:
         raise failure(f"cannot read {path}", problem) from None

@@ -145,8 +145,7 @@ def _renamed(there: list[str], columns: Mapping[str, str] | None, name: str) -> 
         )
     for label, key in columns.items():
         if label not in there:
-            turned = key in there and label not in there
-            hint = " Write the log's own name first." if turned else ""
+            hint = " Write the log's own name first." if key in there else ""
             raise InvalidOption(f"columns: {unknown('column', label, there)}{hint}")
         if key in there and key not in columns:
             raise InvalidOption(

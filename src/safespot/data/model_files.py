@@ -91,6 +91,15 @@ def read_logged(path: str | Path, /, **options: Any) -> Log:
     return read_log(path, **options)
 
 
+def read_array(path: str | Path) -> NDArray:
+    """The array of an `.npy` file."""
+    path = as_path(path)
+    try:
+        return _npy(path.read_bytes())
+    except (*UNREADABLE,) as problem:
+        raise InvalidFile(f"cannot read {path}: {problem}.") from None
+
+
 def _endings(table: Mapping[str, Any]) -> Ending | dict[int | str, Ending]:
     try:
         if set(table) == {"reward", "constraints"}:

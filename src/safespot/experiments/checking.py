@@ -107,7 +107,11 @@ def _problem(where: str, table: Mapping[str, Any], thorough: bool) -> Complaints
         return {where: f"the problem {FILE!r} needs the option path, the name of a file."}
     for each in _members(options, grid) if thorough else ():
         try:
-            read_cmdp(**each) if name == FILE else problems.make(name, **each)
+            if name == FILE:
+                given = {k: v for k, v in each.items() if k not in ("path", "checksum")}
+                read_cmdp(each["path"], **given)
+            else:
+                problems.make(name, **each)
         except SafespotError as problem:
             return {where: str(problem)}
         except TypeError as problem:

@@ -45,7 +45,7 @@ def seldom(function: F) -> F:
     if not numba.config.DISABLE_JIT and _parts() is not None:
         from .seldom import SeldomDispatcher
 
-        compiled.__class__ = SeldomDispatcher  # type: ignore[assignment]
+        compiled.__class__ = SeldomDispatcher
     return compiled
 
 

@@ -13,7 +13,7 @@ import gc
 from collections.abc import Iterator
 from typing import Any
 
-from numba.core import errors
+import numba
 from numba.core.targetconfig import TargetConfig
 
 COLLECTED = (200_000, 1_000, 1_000)  # young objects alone: of the old ones the compiler drops few
@@ -68,6 +68,7 @@ class _Plain:
 
 @contextlib.contextmanager
 def _plain_messages() -> Iterator[None]:
+    errors: Any = numba.core.errors
     before = errors._termcolor_inst
     errors._termcolor_inst = _Plain()
     try:

@@ -73,16 +73,13 @@ def render(shown: Sequence[Shown]) -> str:
     return document(title, content, "page.js", colors)
 
 
-def style() -> str:
-    """The style sheet of every page, also of those that need no script."""
-    return _part("page.css")
-
-
-def document(title: str, body: str, script: str, more_style: str = "") -> str:
-    """A whole HTML file that brings all it needs: the style of every page, Vega, and a script of the package.
+def document(title: str, body: str, script: str | None = None, more_style: str = "") -> str:
+    """A whole HTML file that brings all it needs: the style of every page and, for a page with a script, Vega.
 
     `body` begins with its own tag, which the script may read.
     """
+    parts = [] if script is None else [bundle(), _part("labels.js"), _part(script)]
+    scripts = "".join(f"<script>{part}</script>\n" for part in parts)
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -91,13 +88,10 @@ def document(title: str, body: str, script: str, more_style: str = "") -> str:
 <meta name="color-scheme" content="light dark">
 <title>safespot: {escape(title)}</title>
 <link rel="icon" href="data:,">
-<style>{style()}{more_style}</style>
+<style>{_part("page.css")}{more_style}</style>
 </head>
 {body}
-<script>{bundle()}</script>
-<script>{_part("labels.js")}</script>
-<script>{_part(script)}</script>
-</body>
+{scripts}</body>
 </html>
 """
 

@@ -89,12 +89,16 @@ def _paths(rules: Rules) -> dict[str, Any]:
         }  # fmt: skip
     one = [{"required": [name]} for name in seen]
     low, high = known.units.reward_range
+    ranges: list[Any] = [
+        {"type": "number", "minimum": low, "maximum": high}
+        for low, high in known.units.constraint_ranges
+    ]
     signals: list[Any] = [
-        {"type": "array", "items": {"type": "number"}, "minItems": m, "maxItems": m}
+        {"type": "array", "prefixItems": ranges, "items": False, "minItems": m, "maxItems": m}
     ]
     if names.constraints:
-        entries = {name: {"type": "number"} for name in names.constraints}
-        signals.append({"type": "object", "properties": entries, "required": list(entries)})
+        each: dict[str, Any] = dict(zip(names.constraints, ranges, strict=True))
+        signals.append({"type": "object", "properties": each, "required": list(each)})
     action = {"type": "integer", "minimum": 0, "maximum": known.A - 1}
     shown = [low for low, _ in known.units.constraint_ranges]
     start = 0 if known.start is None else known.start

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING
 
-from ..report.page import style
+from ..report.page import document
 from . import text
 from .pictures import themed
 from .verdicts import Claim, Judgment, Outcome, Verdict
@@ -33,27 +33,15 @@ def render(made: Verification, figures: Mapping[str, str]) -> str:
     """The page of a verification; `figures` are the SVGs by name."""
     sections = "\n".join(_section(claim, judgment, figures) for claim, judgment in made.judged)
     facts = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in text.facts(made))
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>safespot: {escape(text.TITLE)}</title>
-<link rel="icon" href="data:,">
-<style>{style()}{STYLE}</style>
-</head>
-<body>
+    body = f"""<body>
 <header><h1>{escape(text.TITLE)}</h1>
 <p class="lead">{escape(text.ABOUT[made.size])}</p>
 <p class="verdict">{escape(text.counted(made))}</p>
 <p class="note">{escape(text.LEAD)}</p></header>
 {_summary(made)}
 {sections}
-<section><h2>What was run</h2><dl>{facts}</dl>{_table("Budget", text.budget(made))}</section>
-</body>
-</html>
-"""
+<section><h2>What was run</h2><dl>{facts}</dl>{_table("Budget", text.budget(made))}</section>"""
+    return document(text.TITLE, body, more_style=STYLE)
 
 
 def _summary(made: Verification) -> str:
