@@ -128,8 +128,10 @@ RUN_KERNEL = """
 import logging
 logging.basicConfig(format="%(name)s %(levelname)s %(message)s")
 import numpy as np
+from safespot.kernels.jit import compiled_at_once
 from safespot.model.dynamic_programming import start_values
-print(start_values(np.array([0.25, 0.75]), np.array([[4.0, 8.0]])).tolist())
+with compiled_at_once():
+    print(start_values(np.array([0.25, 0.75]), np.array([[4.0, 8.0]])).tolist())
 print(sum(start_values.stats.cache_hits.values()))
 """
 

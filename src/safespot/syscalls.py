@@ -1,4 +1,4 @@
-"""What depends on the operating system: locks that die with their process, syncs that reach the disk, interrupts.
+"""What depends on the system: locks that die with their process, syncs that reach the disk, interrupts, limits.
 
 The only module that asks which system this is, by whether it has a call, when the call is needed.
 """
@@ -136,6 +136,16 @@ def _lock(descriptor: int) -> bool:
             return False
         raise
     return True
+
+
+def raise_limit_of_files() -> None:
+    """As many open files as the system allows: connections of a server are files, and a learner needs its own."""
+    try:
+        import resource
+    except ImportError:  # Windows, which has no such limit
+        return
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 _held: weakref.WeakSet[Lock] = weakref.WeakSet()

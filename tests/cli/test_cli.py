@@ -185,7 +185,8 @@ def test_run_and_report(tmp_path: Path) -> None:
     (study,) = found["studies"]
     cmdp = ss.problems.make("machine").cmdp
     assert study["optimum"] == pytest.approx(ss.solve(cmdp).value)
-    assert study["limits"] == [{"sense": "<=", "limit": 1.0}]
+    limit = {"name": "strain", "unit": "in two days", "sense": "<=", "limit": 1.0}
+    assert study["limits"] == [limit]
     names = ["ξ = 0", "ξ = 1", "limits known", "spot", "uniform"]
     assert [line["name"] for line in study["lines"]] == names
     for line in study["lines"]:

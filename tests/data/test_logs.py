@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import safespot as ss
-from safespot.data import logs
+from safespot.data import log_interface
 from safespot.data.logs import columns
 from safespot.data.model_files import read_cmdp, read_model
 from tests.support.episodes import full_mask, random_episode, random_mask
@@ -268,9 +268,9 @@ def test_a_learner_is_told_of_the_past_and_of_what_was_left_out(kind: str, tmp_p
 
 
 def test_sizes_that_are_guessed_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "ENTRIES", 3 * 2 * 2)
+    monkeypatch.setattr(log_interface, "ENTRIES", 3 * 2 * 2)
     ss.read_log(TABLE)
-    monkeypatch.setattr(logs, "ENTRIES", 3 * 2 * 2 - 1)
+    monkeypatch.setattr(log_interface, "ENTRIES", 3 * 2 * 2 - 1)
     with pytest.raises(ss.InvalidFile, match="'states': 3, 'actions': 2, 'horizon': 2"):
         ss.read_log(TABLE)
     ss.read_log(TABLE, states=3, actions=2, horizon=2)  # nothing is guessed

@@ -140,13 +140,21 @@ def told(run: ss.Run) -> dict[str, str]:
 
 
 def test_the_papers_constants_are_diagnosed() -> None:
-    run = spot(ss.problems.make("machine"))
-    lower, upper = run.threshold_bounds
-    found = told(run)
-    assert found.keys() == {"bonus_scale", "threshold_scale", "policy_step"}
+    found = told(spot(ss.problems.make("machine")))
+    assert found.keys() == {"bonus_scale", "episodes", "policy_step"}
     assert "100 % of the pairs that were tried" in found["bonus_scale"]
-    assert f"strain is known within {(upper - lower)[-1, 0]:.3g};" in found["threshold_scale"]
+    assert "No policy that was looked at kept the limit of strain." in found["episodes"]
     assert "0.0 % of its decisions" in found["policy_step"]
+
+
+def test_thresholds_that_are_known_less_well_than_a_policy_keeps_them_are_diagnosed() -> None:
+    inventory = ss.problems.make("inventory")
+    run = spot(inventory)
+    (lower, upper), names = run.threshold_bounds, inventory.cmdp.names
+    assert (run.rooms.max(axis=0) > 0.0).all()
+    expected = f"{names.limit(0)} is known within {(upper - lower)[-1, 0]:.3g};"
+    assert expected in told(run)["threshold_scale"]
+    assert "threshold_scale" not in told(spot(inventory, estimator="total"))
 
 
 def test_a_multiplier_at_its_bound_is_diagnosed() -> None:

@@ -56,13 +56,3 @@ class Connection(HttpToolsProtocol):
             return
         left = SLOWEST if self._begun is None else self._begun + SLOWEST - now
         self._timer = self.loop.call_later(max(left, 0.01), self._look)
-
-
-def raise_limit_of_files() -> None:
-    """As many open files as the system allows: each connection is one, and the learner's own must not run out."""
-    try:
-        import resource
-    except ImportError:  # Windows, which has no such limit
-        return
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

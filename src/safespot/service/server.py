@@ -12,6 +12,7 @@ import numpy as np
 from ..arrays import Episode
 from ..errors import InvalidOption, MissingPackage
 from ..learners import Learner
+from ..syscalls import raise_limit_of_files
 from .desk import Desk, Settings, open_desk
 from .tokens import read_tokens
 
@@ -31,7 +32,7 @@ def serve(
         import uvicorn
 
         from .app import make_service
-        from .connections import Connection, raise_limit_of_files
+        from .connections import Connection
     except ImportError as problem:
         raise MissingPackage(
             f"the service needs {problem.name}: pip install 'safespot[serve]'"

@@ -42,7 +42,7 @@ class Finding:
         >>> for finding in ss.learn(problem, learner).diagnosis:
         ...     print(finding.option)
         bonus_scale
-        threshold_scale
+        episodes
         policy_step
 
     """
