@@ -288,9 +288,11 @@ def test_a_large_sparse_model_stays_small() -> None:
         (np.full(S * A * k, 1 / k), where.ravel(), np.arange(0, S * A * k + 1, k)), shape=(S * A, S)
     )
     rewards, constraints = rng.random((S, A)), rng.random((2, S, A))
+    given = (rows, rewards, constraints, [1.0, 2.0])
+    ss.CMDP(*given, horizon=H)  # what the compiler keeps is not the model's
     tracemalloc.start()
     try:
-        cmdp = ss.CMDP(rows, rewards, constraints, [1.0, 2.0], horizon=H)
+        cmdp = ss.CMDP(*given, horizon=H)
         kept, max_deficit = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
