@@ -211,6 +211,22 @@ class Fixed(findings.Study):
         return Estimate(self.outcome[line.name], math.nan, math.nan, 1)
 
 
+def judged(study: findings.Study, outcome: tuple[float, ...]) -> Fixed:
+    fixed = Fixed(study.name, study.setting, study.episodes, study.lines)
+    names = [line.name for line in study.lines]
+    object.__setattr__(fixed, "outcome", dict(zip(names, outcome, strict=True)))
+    return fixed
+
+
+def test_whoever_counts_as_keeping_a_limit_and_is_beyond_it_is_named(study: findings.Study) -> None:
+    hair = study.hair(0)
+    fixed = judged(study, (-1.0, 0.01 * hair, 0.9 * hair))
+    for text in (words.verdict(fixed), words.short_verdict(fixed)):
+        (said,) = (each for each in text if "thousandth" in each)
+        assert said.startswith("Optimistic is beyond the limit of strain by ")
+    assert not any("thousandth" in each for each in words.verdict(judged(study, (-1.0, -1.0, 1.0))))
+
+
 @pytest.mark.parametrize(
     ("outcome", "said"),
     [
@@ -222,10 +238,7 @@ class Fixed(findings.Study):
     ],
 )  # fmt: skip
 def test_the_verdict(study: findings.Study, outcome: tuple[float, ...], said: str) -> None:
-    fixed = Fixed(study.name, study.setting, study.episodes, study.lines)
-    names = [line.name for line in study.lines]
-    object.__setattr__(fixed, "outcome", dict(zip(names, outcome, strict=True)))
-    text = " ".join(words.verdict(fixed))
+    text = " ".join(words.verdict(judged(study, outcome)))
     assert said in text
     assert ("None kept the limit" in text) == (min(outcome) > 0.0)
     assert "kept the limit" in text

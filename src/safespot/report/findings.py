@@ -163,9 +163,12 @@ class Study:
 
     def kept(self, line: Line) -> list[bool]:
         """Which limits it keeps, on average over its late episodes."""
-        low_high = self.problem.cmdp.units.constraint_ranges
-        room = [KEPT * self.problem.cmdp.H * (high - low) for low, high in low_high]
-        return [self.shortfall(line, i).mean <= room[i] for i in range(self.m)]
+        return [self.shortfall(line, i).mean <= self.hair(i) for i in range(self.m)]
+
+    def hair(self, i: int) -> float:
+        """By how much limit i may be broken and count as kept."""
+        low, high = self.problem.cmdp.units.constraint_ranges[i]
+        return KEPT * self.problem.cmdp.H * (high - low)
 
 
 def read(store: Store, points: int = POINTS) -> list[Study]:

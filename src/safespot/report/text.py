@@ -84,6 +84,7 @@ def verdict(study: Study) -> list[str]:
         one = "It" if len(kept) == 1 else f"The best of them, {top.name},"
         said += [
             f"{_who(study, kept)} kept {every} on average over the last quarter of the episodes.",
+            *_by_a_hair(study, kept),
             f"{one} earned {earned(study, rewards[top])}.",
         ]
     if broke:
@@ -119,6 +120,7 @@ def short_verdict(study: Study) -> list[str]:
     broke = [line for line in study.lines if line not in kept]
     every = limit_name(study, 0) if study.m == 1 else "every limit"
     said = [f"{_who(study, kept)} kept {every} late in learning."] if kept else []
+    said += _by_a_hair(study, kept)
     if broke:
         worst = max(broke, key=lambda line: max(_shortfalls(study, line)))
         short_by = _shortfalls(study, worst)
@@ -130,6 +132,17 @@ def short_verdict(study: Study) -> list[str]:
             f"{first_upper(name)} broke {which}{most}, by {amount(study, i, number(short_by[i], 2))}."
         )
     return said
+
+
+def _by_a_hair(study: Study, kept: Sequence[Line]) -> list[str]:
+    """Lines that count as keeping a limit and yet are beyond it, so that nobody takes the number for a mistake."""
+    return [
+        f"{first_upper(line.name)} is beyond {limit_name(study, i)} by "
+        f"{amount(study, i, number(short_by, 2))}: less than a thousandth of its range, which counts as kept."
+        for line in kept
+        for i, short_by in enumerate(_shortfalls(study, line))
+        if short_by > study.hair(i) / 10.0
+    ]
 
 
 def surprise(study: Study) -> list[str]:
