@@ -451,3 +451,11 @@ def test_endings_from_toml(tmp_path: Path) -> None:
     for wrong in ({"reward": 0}, {"x": {"reward": 0, "constraints": 0}}, {"0": 1}):
         with pytest.raises(ss.InvalidOption, match=r"endings cannot be read|unknown state 'x'"):
             read_cmdp(tmp_path / "log.csv", endings=wrong)
+
+
+@pytest.mark.parametrize("given", [None, 3, [1], ["x"], [None], "text"])
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_what_is_no_episode_is_not_written(ending: str, given: Any, tmp_path: Path) -> None:
+    with pytest.raises(ss.InvalidOption, match="expected episodes, got"):
+        ss.write_log(tmp_path / f"log.{ending}", given)
+    assert list(tmp_path.iterdir()) == []

@@ -258,7 +258,9 @@ def write_log(path: str | Path, episodes: Iterable[Episode]) -> None:
 
 def columns(episodes: Iterable[Episode]) -> Columns:
     """Episodes as the columns of a log."""
-    played = list(episodes)
+    played = list(episodes) if isinstance(episodes, Iterable) else [episodes]
+    for wrong in (each for each in played if not isinstance(each, Episode)):
+        raise InvalidOption(f"cannot write a log: expected episodes, got {type(wrong).__name__}.")
     if len({e.constraints.shape[1] for e in played}) != 1:
         raise InvalidOption(
             "cannot write a log: expected at least one episode, all with the same number of constraints."

@@ -118,16 +118,22 @@ class Store(Displayed):
         """The store in that folder, which is made, unless it is one."""
         folder = files.as_path(path)
         try:
-            if folder.exists() and not (folder / "store.json").exists() and any(folder.iterdir()):
-                raise InvalidFile(
-                    f"{path} is neither empty nor a store; give a new folder, or an existing store."
-                )
+            folder.mkdir(parents=True, exist_ok=True)
+            if not (folder / "store.json").exists():
+                # What a process left that died, or whose disk was full, while it made the store.
+                begun = set(folder.glob(".store.json.*.tmp"))
+                if set(folder.iterdir()) - begun:
+                    raise InvalidFile(
+                        f"{path} is neither empty nor a store; give a new folder, or an existing store."
+                    )
+                for left in begun:
+                    files.disk.remove(left)
+                # First: what has this file is a store, and the rest is made where it is missing.
+                files.replace(folder / "store.json", json.dumps({"store": FORMAT}).encode() + b"\n")
             for part in ("runs", "checkpoints", "claims"):
-                (folder / part).mkdir(parents=True, exist_ok=True)
+                (folder / part).mkdir(exist_ok=True)
         except OSError as problem:
             raise files.failure(f"cannot make {path}", problem) from None
-        if not (folder / "store.json").exists():
-            files.replace(folder / "store.json", json.dumps({"store": FORMAT}).encode() + b"\n")
         return cls(folder)
 
     def _facts(self) -> dict[str, Any]:
