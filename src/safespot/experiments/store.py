@@ -62,7 +62,8 @@ def answering() -> Iterator[None]:
     import duckdb
 
     try:
-        yield
+        with tables.interruptible():
+            yield
     except duckdb.Error as problem:
         raise SafespotError(f"DuckDB cannot answer that: {problem}") from None
 
@@ -186,7 +187,7 @@ class Store(Displayed):
         chosen = ", ".join(["run", "episode", *names]) if names else "*"
         question = f"select {chosen} from {tables.parquet(paths)} order by run, episode"
         try:
-            with tables.connect() as database:
+            with tables.interruptible(), tables.connect() as database:
                 width = len(database.execute(f"describe {question}").fetchall())
                 tables.check_rows(database, paths, width)
                 found = database.execute(question).fetchnumpy()

@@ -125,8 +125,8 @@ def as_dict(study: Study) -> dict[str, Any]:
             {
                 "name": line.name,
                 "seeds": list(line.group.seeds),
-                "reward": _estimate(line.late("value")),
-                "constraints": [_estimate(line.late(f"constraint_{i}")) for i in range(study.m)],
+                "reward": _estimate(study.late_reward(line)),
+                "constraints": [_estimate(study.late_constraint(line, i)) for i in range(study.m)],
                 "kept": study.kept(line),
                 "certificates": _of_world(study, line, "certificate"),
                 "certified": _of_world(study, line, "certified"),

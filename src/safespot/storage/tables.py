@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import duckdb
 
 CSV = "all_varchar = true, header = true, nullstr = ['', 'NULL', 'NaN', 'nan', 'NA']"
+INTERRUPTED = "Query interrupted"  # what DuckDB raises after Ctrl-C
 PATTERN = "*?["  # letters that make a pattern of a name
 FORMATS = {".csv": "format csv, header", ".parquet": "format parquet"}  # how a file is written
 
@@ -28,6 +29,17 @@ def connect(*, threads: int | None = None) -> duckdb.DuckDBPyConnection:
     import duckdb
 
     return duckdb.connect(":memory:", config={} if threads is None else {"threads": threads})
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Ctrl-C in the midst of a query is Ctrl-C; DuckDB makes a RuntimeError of it."""
+    try:
+        yield
+    except RuntimeError as problem:
+        if str(problem) == INTERRUPTED:
+            raise KeyboardInterrupt from None
+        raise
 
 
 @contextlib.contextmanager
