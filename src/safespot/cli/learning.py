@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .application import AsJson, Engine, EngineName, Options, Out, Scheduler, Workers, app
+from .application import STOPPED, AsJson, Engine, EngineName, Options, Out, Scheduler, Workers, app
 from .given import all_of, as_guard, count, parse_options, parse_stance, read_target
 from .output import print_json
 
 if TYPE_CHECKING:
     from ..experiments import Swept
-
-STOPPED = 130
 
 
 @app.command()
@@ -169,11 +167,11 @@ def keeping_what_is_done(out: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is ending already
         print(
             f"\nsafespot: stopped. What is finished is in {out}; the same command resumes.",
             file=sys.stderr,
         )
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is ending already
         raise typer.Exit(STOPPED) from None
 
 
