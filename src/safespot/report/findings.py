@@ -12,6 +12,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -161,8 +162,13 @@ class Study:
 
     @property
     def metered(self) -> bool:
-        """Whether every run has the bounds of a safety meter; runs of older versions have none."""
-        return all("evidence_violation_lower_0" in line.columns for line in self.lines)
+        """Whether every run has the bounds of a safety meter; runs of older versions have none.
+
+        Episodes that were simulated in the model of a log prove nothing.
+        """
+        return self.log is None and all(
+            "evidence_violation_lower_0" in line.columns for line in self.lines
+        )
 
     @functools.cached_property
     def _late(self) -> tuple[Float, float]:
@@ -338,7 +344,7 @@ def _names(abouts: Sequence[dict[str, Any]]) -> list[str]:
 def _titles(settings: Sequence[dict[str, Any]]) -> list[str]:
     """For each study its problem, and all in which it differs from some other."""
     flats = [
-        {"problem": s["problem"], "episodes": s["episodes"], "signals": s["signals"]}
+        {"problem": _title(s), "episodes": s["episodes"], "signals": s["signals"]}
         | s["problem_options"]
         for s in settings
     ]
@@ -347,6 +353,13 @@ def _titles(settings: Sequence[dict[str, Any]]) -> list[str]:
         ", ".join([flat["problem"], *(_said(k, flat[k]) for k in differing if k in flat)])
         for flat in flats
     ]
+
+
+def _title(setting: dict[str, Any]) -> str:
+    """What a problem is called: its name, or that of its file."""
+    if setting["problem"] != "file":
+        return str(setting["problem"])
+    return Path(setting["problem_options"]["path"]).name
 
 
 def _differing(flats: Sequence[dict[str, Any]]) -> list[str]:
