@@ -77,7 +77,8 @@ class Line:
             np.diff(np.interp(ends, np.r_[0, self.episodes], np.r_[0.0, row]))[0]
             for row in self.columns[column]
         ]
-        return np.array(grown) / (ends[1] - ends[0])
+        rates: Float = np.array(grown) / (ends[1] - ends[0])
+        return rates
 
     def late(self, column: str) -> Estimate:
         """The average of a column over the late episodes that were recorded; few may stand for many."""
