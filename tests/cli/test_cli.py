@@ -33,7 +33,7 @@ def answer(*arguments: str) -> Any:
 
 def command(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "safespot.cli", *arguments],
+        [sys.executable, "-m", "safespot", *arguments],
         capture_output=True, text=True, timeout=300, check=False, **options,
     )  # fmt: skip
 
@@ -279,6 +279,22 @@ def test_sweep_of_a_file(tmp_path: Path) -> None:
     assert line["reward"]["low"] is None  # one seed has no interval
 
 
+@pytest.mark.parametrize("part", ["safespot.cli", "typer", "safespot.cli.learning"])
+def test_ctrl_c_while_the_command_is_imported_ends_it_without_a_traceback(part: str) -> None:
+    program = f"""
+import sys
+class Interrupted:
+    def find_spec(self, name, path=None, target=None):
+        if name == {part!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupted())
+from safespot.__main__ import main
+main()
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (130, "")
+
+
 @pytest.mark.parametrize("burst", [1, 3, 10])
 def test_ctrl_c_keeps_what_is_done_and_the_same_command_resumes(burst: int, tmp_path: Path) -> None:
     arguments = [
@@ -286,7 +302,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_resumes(burst: int, tmp_
         "--out", str(tmp_path / "s"), "--workers", "1", "--json",
     ]  # fmt: skip
     process = subprocess.Popen(
-        [sys.executable, "-m", "safespot.cli", *arguments],
+        [sys.executable, "-m", "safespot", *arguments],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )  # fmt: skip
@@ -371,7 +387,7 @@ def test_a_full_disk_behind_a_command_is_told_in_words() -> None:
         pytest.skip("there is no /dev/full")
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "safespot.cli", "--version"], stdout=full, stderr=subprocess.PIPE, text=True
+            [sys.executable, "-m", "safespot", "--version"], stdout=full, stderr=subprocess.PIPE, text=True
         )  # fmt: skip
     assert done.returncode == 1
     assert done.stderr.strip() == "safespot: No space left on device."

@@ -164,7 +164,7 @@ def free_port() -> int:
 
 
 def served(
-    folder: Path, port: int, *more: str, program: str = "safespot.cli", **environment: str
+    folder: Path, port: int, *more: str, program: str = "safespot", **environment: str
 ) -> subprocess.Popen[str]:
     """A service in a process of its own."""
     return python("-m", program, "serve", str(folder), "--port", str(port), *more, **environment)

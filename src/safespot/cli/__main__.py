@@ -1,5 +1,0 @@
-"""``python -m safespot.cli`` is the command ``safespot``."""
-
-from . import main
-
-main()
