@@ -122,7 +122,7 @@ class Trial:
             self.failed, self.tracer.lines = False, defaultdict(set)
             _limit(2 * LONGEST)
             with self.tracer:
-                item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
+                self.failed |= not _completed(item, after)
             _limit(0.0)
             if not self.failed:
                 self.lines[item.nodeid] = self.tracer.lines
@@ -152,7 +152,7 @@ class Trial:
                 print(json.dumps([k, None]), file=out, flush=True)
                 began, self.failed = time.process_time(), False
                 _limit(LONGEST)
-                item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+                self.failed |= not _completed(item, None)
                 _limit(0.0)
                 if not self.failed:
                     print(json.dumps([k, time.process_time() - began]), file=out, flush=True)
@@ -294,6 +294,17 @@ def _limit(seconds: float) -> None:
     ):
         signal.signal(number, interrupt)
         signal.setitimer(timer, factor * seconds)
+
+
+def _completed(item: pytest.Item, after: pytest.Item | None) -> bool:
+    """Run one test; whether pytest came to its end, which it does not if a plugin stumbles over an interruption."""
+    try:
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
+    except (Exception, TooLong):
+        _limit(0.0)
+        item.session._setupstate.teardown_exact(None)
+        return False
+    return True
 
 
 def run(items: list[pytest.Item]) -> None:
