@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,17 @@ def test_another_kind_of_file(changed: dict[str, Any], words: str, tmp_path: Pat
     with_header(path, **changed)
     with pytest.raises(ss.InvalidFile, match=words):
         journal.read(path, OWNER)
+
+
+def test_a_shorter_header_of_an_earlier_format_is_told_from_damage(tmp_path: Path) -> None:
+    path = tmp_path / "journal-000000000000"
+    for magic, words in (
+        (journal.MAGIC, f"has format {journal.FORMAT - 1}, .*made by an earlier version"),
+        (b"elsewise", "is damaged at byte 0: it does not begin as a journal does"),
+    ):
+        path.write_bytes(struct.pack("<8sI", magic, journal.FORMAT - 1) + b"x" * 2 * START)
+        with pytest.raises(ss.InvalidFile, match=words):
+            journal.read(path)
 
 
 def test_a_header_alone_is_a_journal_and_one_byte_less_is_not(tmp_path: Path) -> None:

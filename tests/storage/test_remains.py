@@ -11,7 +11,8 @@ import pytest
 
 import safespot as ss
 from safespot.storage import durable, journal, tables
-from tests.reliability.survival import digest
+from tests.reliability.disks import Power
+from tests.reliability.survival import digest, on
 from tests.support.contract import H, M, Subject
 
 SPOT = Subject("spot", "masked")
@@ -50,11 +51,12 @@ def test_a_snapshot_without_its_journal_serves_where_no_other_does(tmp_path: Pat
         learner.learner.save(folder / "snapshot-000000000010.safetensors")
     for number in (0, 5):
         (folder / f"snapshot-{number:012d}.safetensors").unlink()
+    assert durable.last_snapshot(folder)[0] == []  # it is not taken for a damaged one
     with ss.open(folder) as learner:
         assert digest(learner.learner) == digest(plain)
         assert journal.read(journal.place(folder, 10)).first == 10
         learner.observe(episodes(1)[0])
-    assert snapshots(folder) == [10]  # it is not taken for a damaged one
+    assert snapshots(folder) == [10]
 
 
 def test_doubts_come_from_the_journal_before_where_a_snapshot_has_none(tmp_path: Path) -> None:
@@ -73,6 +75,30 @@ def test_doubts_come_from_the_journal_before_where_a_snapshot_has_none(tmp_path:
         assert vars(learner.interface.doubts) == doubts
         assert learner.interface.doubts.rejected == 7
         assert learner.interface.doubts.clipped == 10
+
+
+def test_doubts_of_the_learner_that_is_given_stay(tmp_path: Path) -> None:
+    folder, given = tmp_path / "it", SPOT.make()
+    given.interface.doubts.rejected = 3
+    with ss.open(folder, given) as learner:
+        assert learner.interface.doubts.rejected == 3
+    journal.place(folder, 0).unlink()  # as where a process dies before it is made
+    with ss.open(folder, given) as learner:
+        assert learner.interface.doubts.rejected == 3
+    journal.place(folder, 0).unlink()
+    with ss.open(folder) as learner:  # nobody says what they were
+        assert learner.episode == 1
+
+
+def test_names_that_a_killed_process_gave_are_on_the_disk_before_anything_is_acknowledged(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "it"
+    begin(folder, 2)
+    disk = Power()
+    with on(disk):
+        ss.open(folder).close()
+    assert ("folder", folder) in disk.log
 
 
 def test_a_snapshot_that_no_journal_leads_to_is_refused(tmp_path: Path) -> None:
@@ -145,6 +171,13 @@ def test_what_is_exported_is_each_step_in_its_place(tmp_path: Path) -> None:
     ours = np.concatenate([e.constraints[:, 0] for e in seen])
     np.testing.assert_array_equal(found["constraint_0"], ours)
     assert seen[0].constraints.shape == (H, M)
+
+
+def test_a_trail_that_cannot_be_written_is_an_error_in_words(tmp_path: Path) -> None:
+    folder = tmp_path / "it"
+    begin(folder, 1)
+    with pytest.raises(ss.InvalidFile, match=r"cannot write .*trail\.csv: No such file or directory"):
+        ss.export_episodes(folder, tmp_path / "nowhere" / "trail.csv")
 
 
 def test_a_name_that_is_not_unicode_is_refused_before_duckdb_sees_it(tmp_path: Path) -> None:
