@@ -94,7 +94,12 @@ def test_names_that_a_killed_process_gave_are_on_the_disk_before_anything_is_ack
     tmp_path: Path,
 ) -> None:
     folder = tmp_path / "it"
-    begin(folder, 2)
+    folder.mkdir()
+    disk = Power()
+    with on(disk):
+        ss.open(folder, SPOT.make()).close()
+    first = next(k for k, (what, *_) in enumerate(disk.log) if what == "create")
+    assert ("folder", tmp_path) in disk.log[:first]  # the folder's own name
     disk = Power()
     with on(disk):
         ss.open(folder).close()
@@ -137,6 +142,31 @@ def test_an_owner_that_cannot_be_read_is_in_use_all_the_same(
             durable._take(folder)
 
 
+def test_a_group_with_an_invalid_episode_is_refused_as_a_whole(tmp_path: Path) -> None:
+    folder, (right, other) = tmp_path / "it", episodes(2)
+    wrong = ss.Episode(
+        other.states, other.actions, other.rewards + 9.0, other.constraints, other.thresholds
+    )
+    chances = np.full(H, np.nan)
+    with ss.open(folder, SPOT.make()) as learner:
+        own = ss.policy_digest(learner.policy)
+        for group in ([right, wrong], [wrong]):
+            with pytest.raises(ss.InvalidEpisode):
+                learner.observe_group([journal.Record(e, chances, own) for e in group])
+        assert learner.episode == 1
+        learner.observe_group([journal.Record(right, chances, own)])  # it was not stopped
+    assert journal.read(journal.place(folder, 0)).next == 1
+
+
+def test_what_it_shows_says_where_it_is_and_what(tmp_path: Path) -> None:
+    folder = tmp_path / "it"
+    begin(folder, 2)
+    with ss.open(folder) as learner:
+        facts = learner._facts()
+        assert (facts["folder"], facts["learner"]) == (str(folder), "spot")
+        assert "<td" in learner._repr_html_()
+
+
 def test_nothing_is_read_from_a_closed_one(tmp_path: Path) -> None:
     folder = tmp_path / "it"
     begin(folder, 2)
@@ -176,7 +206,9 @@ def test_what_is_exported_is_each_step_in_its_place(tmp_path: Path) -> None:
 def test_a_trail_that_cannot_be_written_is_an_error_in_words(tmp_path: Path) -> None:
     folder = tmp_path / "it"
     begin(folder, 1)
-    with pytest.raises(ss.InvalidFile, match=r"cannot write .*trail\.csv: No such file or directory"):
+    with pytest.raises(
+        ss.InvalidFile, match=r"cannot write .*trail\.csv: No such file or directory"
+    ):
         ss.export_episodes(folder, tmp_path / "nowhere" / "trail.csv")
 
 

@@ -173,18 +173,26 @@ class Trial:
     def choose(self, change: Change) -> list[str]:
         """The tests that run its lines, the fastest first, as far as patience goes."""
         name, (first, last) = str(change.file), change.lines
-        here = set(range(first, last + 1))
-        touching = [
-            test
-            for test in self.seconds
-            if (lines := self.lines[test].get(name)) and (not change.function or lines & here)
-        ]
+        touching = self.touching(name, set(range(first, last + 1)) if change.function else set())
+        if not touching:  # a child of a test may run it, where nobody follows: whoever runs the rest of the function
+            codes = [f.__code__ for f in self.functions.get((name, change.function), ())]
+            touching = self.touching(
+                name, {line for c in codes for *_, line in c.co_lines() if line} or {-1}
+            )
         touching.sort(key=self.seconds.__getitem__)
         spent = itertools.accumulate(self.seconds[test] for test in touching)
         return [
             test
             for test, until in zip(touching, spent, strict=True)
             if until < self.patience or test == touching[0]
+        ]
+
+    def touching(self, file: str, here: set[int]) -> list[str]:
+        """The tests that run some of these lines of a file, or any of it."""
+        return [
+            test
+            for test in self.seconds
+            if (lines := self.lines[test].get(file)) and (not here or lines & here)
         ]
 
     def fork(self, change: Change | None, items: list[pytest.Item]) -> str:
