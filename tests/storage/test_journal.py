@@ -138,12 +138,12 @@ def test_another_kind_of_file(changed: dict[str, Any], words: str, tmp_path: Pat
 
 def test_a_shorter_header_of_an_earlier_format_is_told_from_damage(tmp_path: Path) -> None:
     path = tmp_path / "journal-000000000000"
-    for magic, words in (
-        (journal.MAGIC, f"has format {journal.FORMAT - 1}, .*made by an earlier version"),
-        (b"elsewise", "is damaged at byte 0: it does not begin as a journal does"),
-    ):
-        path.write_bytes(struct.pack("<8sI", magic, journal.FORMAT - 1) + b"x" * 2 * START)
-        with pytest.raises(ss.InvalidFile, match=words):
+    for earlier in range(1, journal.FORMAT):
+        path.write_bytes(struct.pack("<8sI", journal.MAGIC, earlier) + b"x" * 2 * START)
+        with pytest.raises(ss.InvalidFile, match=f"format {earlier}, .*made by an earlier version"):
+            journal.read(path)
+        path.write_bytes(struct.pack("<8sI", b"elsewise", earlier) + b"x" * 2 * START)
+        with pytest.raises(ss.InvalidFile, match="is damaged at byte 0: it does not begin"):
             journal.read(path)
 
 

@@ -59,6 +59,18 @@ def test_a_snapshot_without_its_journal_serves_where_no_other_does(tmp_path: Pat
     assert snapshots(folder) == [10]
 
 
+def test_a_snapshot_without_its_journal_is_made_anew(tmp_path: Path) -> None:
+    folder = tmp_path / "it"
+    plain = begin(folder, 10)
+    lonely = folder / "snapshot-000000000010.safetensors"
+    plain.save(lonely)
+    bad, learner = durable.last_snapshot(folder)
+    assert (bad, learner.episode) == ([lonely], 6)
+    with ss.open(folder) as opened:
+        assert digest(opened.learner) == digest(plain)
+    assert list(journal.numbered(folder, "journal")) == [0, 5, 10]
+
+
 def test_doubts_come_from_the_journal_before_where_a_snapshot_has_none(tmp_path: Path) -> None:
     folder = tmp_path / "it"
     with ss.open(folder, SPOT.make()) as learner:
@@ -114,6 +126,34 @@ def test_a_snapshot_that_no_journal_leads_to_is_refused(tmp_path: Path) -> None:
     other.save(folder / "snapshot-000000000004.safetensors")
     with pytest.raises(ss.InvalidFile, match=r"no whole snapshot that .*journal-0+ follows or"):
         ss.open(folder)
+
+
+def test_doubts_come_back_with_the_journals(tmp_path: Path) -> None:
+    folder = tmp_path / "it"
+    with ss.open(folder, SPOT.make()) as learner:
+        learner.note_rejected(7)
+        learner.observe(episodes(1)[0])
+    with ss.open(folder) as learner:
+        assert learner.interface.doubts.rejected == 7
+
+
+def test_a_journal_of_another_shape_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "it"
+    begin(folder, 0)
+    path = journal.place(folder, 0)
+    found = journal.read(path)
+    journal.create(path, H + 1, M, 0, found.owner, found.snapshot, found.doubts)
+    with pytest.raises(ss.InvalidFile, match=r"journal-0+ holds episodes of another shape than"):
+        ss.open(folder)
+
+
+def test_a_replay_finds_the_policies_again_that_played_or_says_so(tmp_path: Path) -> None:
+    folder = tmp_path / "it"
+    with ss.open(folder, SPOT.make()) as learner:
+        own = ss.policy_digest(learner.policy)
+        learner.observe_group([journal.Record(episodes(1)[0], np.full(H, 0.123), own)])
+        with pytest.raises(ss.InvalidFile, match="episode 1 was not played by the policy that"):
+            list(learner.replay())
 
 
 def test_the_owner_file_says_who_has_it_open_now(tmp_path: Path) -> None:
