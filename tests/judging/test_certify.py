@@ -396,6 +396,14 @@ def learned(problem: ss.Problem, episodes: int, **options: Any) -> Spot:
     return learner
 
 
+def test_caution_is_halved_until_there_is_a_policy() -> None:
+    bandit = ss.problems.make("bandit")
+    for episodes, caution in ((40, 0.25), (100, 0.5), (2_000, 1.0)):
+        learner = ss.Uniform(**bandit.interface, episodes=2_000)
+        ss.learn(bandit, learner, episodes)
+        assert ss.propose_policy(learner).caution == caution
+
+
 def test_a_proposal_with_full_caution_is_certified_and_good() -> None:
     problem = sure_problem()
     learner = learned(problem, 100_000, thresholds=[0.5])

@@ -60,6 +60,17 @@ def test_bounds_are_those_of_the_slow_reading(known: bool) -> None:
     assert found.effective_episodes == pytest.approx(w[:, 1].sum() ** 2 / (w[:, 1] ** 2).sum())
 
 
+def test_effective_episodes_count_the_whole_episode() -> None:
+    """Kish's number of the weights at the last of three steps, of the episodes that chose nothing."""
+    cmdp = ss.CMDP(np.ones((1, 2, 1)), [[0.2, 0.9]], [[[0.9, 0.1]]], [1.0], horizon=3)
+    log = logged(ss.Problem(cmdp), [[0.5, 0.5]], 200)
+    pi = np.array([[[0.9, 0.1]], [[0.8, 0.2]], [[0.3, 0.7]]])
+    found = ss.evaluate_log(log, pi, [[0.5, 0.5]])
+    rest = [e for t, e in enumerate(log.episodes) if t % 4 != 3]
+    w = np.array([np.prod(pi[range(3), 0, e.actions] / 0.5) for e in rest])
+    assert found.effective_episodes == pytest.approx(w.sum() ** 2 / (w**2).sum())
+
+
 @pytest.mark.parametrize("clip", [1.0, 2.0, 8.0, 1e9])
 def test_clipping_only_lowers_what_is_bounded_from_below(clip: float) -> None:
     """Exactly: the mean of clipped sums over all episodes is at most the value, and equal to it where nothing is."""

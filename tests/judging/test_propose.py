@@ -140,6 +140,59 @@ def test_steps_that_differ_are_told_of_and_counted_apart() -> None:
     assert "with stationary=True" in " ".join(ss.propose(ss.read_log(alike)).reasons[1].split())
 
 
+def test_steps_share_what_was_tried_only_where_they_are_said_to_be_alike() -> None:
+    """Action 1 pays more, and was tried at the second step alone."""
+    n = 200
+    action = np.ravel([[0, k % 2] for k in range(n)])
+    rows = {
+        "episode": np.repeat(range(n), 2), "step": np.tile([0, 1], n), "state": [0] * 2 * n, "action": action,
+        "reward": np.where(action == 1, 0.8, 0.2), "constraint_0": [1.0] * 2 * n, "threshold_0": [0.2] * 2 * n,
+        "next_state": [0] * 2 * n,
+    }  # fmt: skip
+    apart, alike = (ss.propose(ss.read_log(rows, stationary=s)).policy for s in (False, True))
+    assert apart[:, 0].tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    assert alike[:, 0].tolist() == [[0.0, 1.0], [0.0, 1.0]]
+
+
+def test_errors_are_those_of_means_in_the_users_units() -> None:
+    """0.6 of 1,000 rewards are 10, 0.8 of the constraints 1, and limits are sampled at 0 and 0.4."""
+    n = 1_000
+    rows = {
+        **table([0] * n, [10.0] * 600 + [0.0] * 400),
+        "constraint_0": ([1.0] * 4 + [0.0]) * 200,
+        "threshold_0": [0.0, 0.4] * 500,
+    }
+    log = ss.read_log(rows, ranges={"reward": (0, 10)})
+    found = ss.propose(log, delta=0.1)
+    assert found.reward == pytest.approx(6.0, rel=0.01)
+    assert found.reward_error == pytest.approx(10.0 * np.sqrt(0.6 * 0.4 / n), rel=0.01)
+    assert found.room[0] == pytest.approx(0.6, abs=0.01)
+    assert found.room_errors[0] == pytest.approx(np.sqrt((0.8 * 0.2 + 0.04) / n), rel=0.01)
+    assert (found.certificate.confidence, found.certificate.difference_confidence) == (0.9, 0.9)
+
+
+def test_two_limits_share_delta() -> None:
+    """So each is known as well as one alone is with half of delta."""
+    rng, n = np.random.default_rng(0), 60
+    hints = rng.random((2, n))
+    both = {
+        **table([0] * n, [0.5] * n), "threshold_0": hints[0], "constraint_1": [1.0] * n, "threshold_1": hints[1],
+    }  # fmt: skip
+    found = proven_limits(ss.read_log(both), delta=0.1)
+    for i in (0, 1):
+        one = {**table([0] * n, [0.5] * n), "threshold_0": hints[i]}
+        for end, alone in zip(found, proven_limits(ss.read_log(one), delta=0.05), strict=True):
+            assert end[i] == pytest.approx(alone[0], abs=1e-12)
+
+
+def test_what_is_declared_of_thresholds_bounds_them() -> None:
+    log = ss.read_log(table([0] * 20, [0.5] * 20))
+    low, high = ss.propose(log, threshold_totals=(0.1, 0.4)).threshold_bounds
+    assert 0.1 < low[0] < 0.2 < high[0] < 0.4
+    wide = ss.propose(log).threshold_bounds
+    assert wide[0][0] < low[0] < high[0] < wide[1][0]
+
+
 def test_rejected_episodes_leave_nothing_proven_and_names_are_used() -> None:
     rows = {**table([0] * 50, [0.5] * 49 + [7.0]), "cost_mg": [0.1] * 50}
     del rows["constraint_0"], rows["threshold_0"]

@@ -117,6 +117,19 @@ def test_totals_outside_of_what_was_declared_are_refused() -> None:
 # Certificates
 
 
+def test_each_of_two_limits_has_its_own_bounds() -> None:
+    cmdp = ss.CMDP(
+        np.ones((1, 2, 1)), [[0.2, 0.9]], [[[0.9, 0.0]], [[0.2, 0.0]]], [1.0, 0.6], horizon=2
+    )
+    found = ss.certify_by_trial(ss.Problem(cmdp), SAFE, 1_000)
+    for bounds, truth in ((found.value_bounds, [1.8, 0.4]), (found.threshold_bounds, [1.0, 0.6])):
+        low, high = bounds
+        assert (low <= truth).all()
+        assert (high >= truth).all()
+        assert (high - low < 0.4).all()
+    assert found.verdict == ("safe", "unsafe")
+
+
 @pytest.mark.parametrize("early", [False, True])
 def test_a_trial_is_wrong_in_at_most_delta_of_the_runs(early: bool) -> None:
     wrong = count_wrong(60, 100, early, delta=0.3)
