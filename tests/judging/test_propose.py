@@ -9,6 +9,7 @@ import pytest
 
 import safespot as ss
 from safespot.data.logs import columns
+from safespot.evidence.lengths import episodes_to_proof
 from safespot.judging.propose_log import proven_limits
 from tests.support.ward import ward
 
@@ -105,6 +106,11 @@ def test_what_was_never_or_hardly_tried_stays_out() -> None:
     )
 
 
+def test_what_was_done_once_is_rare() -> None:
+    once = ss.propose(ss.read_log(table([0] * 30 + [1], [0.5] * 31)))
+    assert any("so do 1 that were taken in fewer than 10 cases" in each for each in once.reasons)
+
+
 def test_the_policy_that_made_the_log_keeps_its_proof() -> None:
     log = ss.read_log(table([0] * 200, [0.5] * 200))
     proposal = ss.propose(log, behaviour=[[1.0]])
@@ -168,7 +174,10 @@ def test_errors_are_those_of_means_in_the_users_units() -> None:
     assert found.reward_error == pytest.approx(10.0 * np.sqrt(0.6 * 0.4 / n), rel=0.01)
     assert found.room[0] == pytest.approx(0.6, abs=0.01)
     assert found.room_errors[0] == pytest.approx(np.sqrt((0.8 * 0.2 + 0.04) / n), rel=0.01)
+    takes = episodes_to_proof(0.6, np.sqrt(0.8 * 0.2 + 0.04), 0.1, constraints=1)
+    assert found.trial_episodes == pytest.approx(takes, rel=0.03)
     assert (found.certificate.confidence, found.certificate.difference_confidence) == (0.9, 0.9)
+    assert found.certificate.episodes == 0
 
 
 def test_two_limits_share_delta() -> None:

@@ -195,6 +195,7 @@ def test_episodes_needed_are_the_fewest() -> None:
             assert (1.0 - above - low <= width) == enough
     assert episodes_needed(1.0, 14.0, deviation=1.0) < episodes_needed(1.0, 14.0) / 5
     assert episodes_needed(100.0, 1.0) == 2
+    assert episodes_needed(1.0, 14.0, deviation=0.0) < episodes_needed(1.0, 14.0, deviation=1.0)
 
 
 def test_costs_in_units_of_their_own() -> None:
