@@ -40,6 +40,9 @@ def test_bounds_are_those_of_the_slow_reading(known: bool) -> None:
     log = logged(problem, behaviour, 400, thresholds=[1.2] if known else None)
     pi = np.array([[0.9, 0.1], [0.6, 0.4]])
     found = ss.evaluate_log(log, pi, behaviour, delta=0.1)
+    certificate = found.certificate
+    assert certificate.confidence == pytest.approx(0.9)
+    assert certificate.difference_confidence == pytest.approx(0.8)
     rest = [e for t, e in enumerate(log.episodes) if t % 4 != 3]
     states, actions = (np.array([getattr(e, k) for e in rest]) for k in ("states", "actions"))
     ratios = (pi / behaviour)[states[:, :-1], actions]

@@ -127,6 +127,7 @@ def test_few_episodes_that_are_alike_do_not_show_that_all_are() -> None:
     assert many.trial_episodes is not None
     assert many.trial_episodes < 10
     assert one.room_errors[0] > many.room_errors[0] > 0.0
+    assert one.room_errors[0] == pytest.approx(0.25, abs=0.05)  # a quarter of the limit's range
 
 
 def test_steps_that_differ_are_told_of_and_counted_apart() -> None:
