@@ -55,6 +55,7 @@ def test_one_policy_is_named_and_proven() -> None:
     assert found.certificate.covers(found.policy)
     assert found.certificate.subject == "policy"
     assert "of the one policy that played them" in str(found)
+    assert "on 800 episodes as they were played" in " ".join(str(found).split())
     low, high = found.certificate.difference_bounds
     assert low[0] <= 0.4 <= high[0]
 
@@ -211,6 +212,7 @@ def test_a_log_is_about_the_practice_unless_the_policy_is_given() -> None:
     assert found.mixture is None
     assert not found.certificate.covers(np.repeat(SAFE[None], 2, axis=0))
     assert "of the practice that made them" in str(found)
+    assert "of 1,500 episodes of a log" in " ".join(str(found).split())
     assert "the practice goes on as it was" in str(found)
     known = ss.certify_played(log, behaviour=SAFE)
     assert known.certificate.subject == "policy"

@@ -11,6 +11,7 @@ import safespot as ss
 from safespot.data.logs import columns
 from safespot.evidence.lengths import episodes_to_proof
 from safespot.judging.propose_log import proven_limits
+from tests.evidence import reference as ref
 from tests.support.ward import ward
 
 # What the ward's doctors do: careful, and a little at random.
@@ -109,6 +110,10 @@ def test_what_was_never_or_hardly_tried_stays_out() -> None:
 def test_what_was_done_once_is_rare() -> None:
     once = ss.propose(ss.read_log(table([0] * 30 + [1], [0.5] * 31)))
     assert any("so do 1 that were taken in fewer than 10 cases" in each for each in once.reasons)
+    ten = ss.propose(ss.read_log(table([0] * 30 + [1] * 10, [0.5] * 30 + [1.0] * 10)))
+    assert ten.policy[0, 0].tolist() == [0.0, 1.0]
+    alone = ss.propose(ss.read_log(table([0], [0.5]), actions=2))
+    assert any("1 actions that nobody took" in each for each in alone.reasons)
 
 
 def test_the_policy_that_made_the_log_keeps_its_proof() -> None:
@@ -193,6 +198,8 @@ def test_two_limits_share_delta() -> None:
         one = {**table([0] * n, [0.5] * n), "threshold_0": hints[i]}
         for end, alone in zip(found, proven_limits(ss.read_log(one), delta=0.05), strict=True):
             assert end[i] == pytest.approx(alone[0], abs=1e-12)
+        # Two sides of each share it, too.
+        assert found[0][i] == pytest.approx(ref.fixed_mean(hints[i], 0.1 / 4, n), abs=1e-9)
 
 
 def test_what_is_declared_of_thresholds_bounds_them() -> None:
