@@ -2,6 +2,7 @@
 
     python -m tests.support.mutants storage data --sample 300      changes of these rooms, drawn by --seed
     python -m tests.support.mutants storage --survivors            only those that nobody noticed so far
+    python -m tests.support.mutants storage --survivors --tests tests/storage/test_journal.py::test_new
     python -m tests.support.mutants storage --report               what is known, without trying anything
 
 A room is a folder of the package with the tests of the same name (and those of `ALSO`); `top` are the modules beside
@@ -59,6 +60,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--patience", type=float, default=8.0, help="seconds of tests per change")
     parser.add_argument("--survivors", action="store_true")
+    parser.add_argument("--tests", action="append", help="instead of all of the room; repeatable")
     parser.add_argument("--report", action="store_true")
     parser.add_argument("--only", choices=("plain", "compiled"), help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
@@ -95,7 +97,7 @@ def attempt(room: str, given: argparse.Namespace) -> int:
         KEPT.mkdir(exist_ok=True)
         kept.write_text(json.dumps(found, indent=0))
 
-    return try_all(left, [*tests, *ALSO.get(room, ())], found, save, given.patience)
+    return try_all(left, given.tests or [*tests, *ALSO.get(room, ())], found, save, given.patience)
 
 
 def report(room: str, sample: list[Change]) -> None:
