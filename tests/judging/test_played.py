@@ -56,6 +56,7 @@ def test_one_policy_is_named_and_proven() -> None:
     assert found.certificate.subject == "policy"
     assert "of the one policy that played them" in str(found)
     assert "on 800 episodes as they were played" in " ".join(str(found).split())
+    assert "left out of the log" not in " ".join(str(found).split())
     low, high = found.certificate.difference_bounds
     assert low[0] <= 0.4 <= high[0]
 
@@ -225,6 +226,9 @@ def test_a_log_is_about_the_practice_unless_the_policy_is_given() -> None:
     doubtful = ss.certify_played(ss.read_log(table, **problem.interface)).certificate
     assert doubtful.verdict == ("unknown",)
     assert "1 episodes were left out" in str(doubtful)
+    said = " ".join(str(doubtful).split())
+    assert "(1 others were rejected)" in said
+    assert "those that were left out of the log too" in said
     sharper = ss.certify_played(log, thresholds=[1.0], constraint_totals=(0, 2)).certificate
     assert np.subtract(*sharper.difference_bounds) > np.subtract(
         *found.certificate.difference_bounds

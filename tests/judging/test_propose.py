@@ -110,6 +110,8 @@ def test_what_was_never_or_hardly_tried_stays_out() -> None:
 def test_what_was_done_once_is_rare() -> None:
     once = ss.propose(ss.read_log(table([0] * 30 + [1], [0.5] * 31)))
     assert any("so do 1 that were taken in fewer than 10 cases" in each for each in once.reasons)
+    said = "Nothing is proven of this policy yet. A trial of about"
+    assert once.reasons[-1].startswith(said)
     ten = ss.propose(ss.read_log(table([0] * 30 + [1] * 10, [0.5] * 30 + [1.0] * 10)))
     assert ten.policy[0, 0].tolist() == [0.0, 1.0]
     alone = ss.propose(ss.read_log(table([0], [0.5]), actions=2))
@@ -164,6 +166,31 @@ def test_steps_share_what_was_tried_only_where_they_are_said_to_be_alike() -> No
     apart, alike = (ss.propose(ss.read_log(rows, stationary=s)).policy for s in (False, True))
     assert apart[:, 0].tolist() == [[1.0, 0.0], [0.0, 1.0]]
     assert alike[:, 0].tolist() == [[0.0, 1.0], [0.0, 1.0]]
+
+
+def test_an_action_that_may_not_be_taken_at_a_step_is_not_untried_there() -> None:
+    n, mask = 30, np.ones((2, 1, 2), np.bool_)
+    mask[1, 0, 1] = False
+    rows = {
+        "episode": np.repeat(range(n), 2), "step": np.tile([0, 1], n), "state": [0] * 2 * n,
+        "action": np.ravel([[k % 2, 0] for k in range(n)]), "reward": [0.5] * 2 * n,
+        "constraint_0": [1.0] * 2 * n, "threshold_0": [0.2] * 2 * n, "next_state": [0] * 2 * n,
+    }  # fmt: skip
+    for given, untried in ((mask, 0), (None, 1)):
+        said = ss.propose(ss.read_log(rows, action_mask=given)).reasons
+        assert any(f"{untried} actions that nobody took" in each for each in said)
+
+
+def test_a_stance_of_one_half_plans_for_the_middle_of_the_limit() -> None:
+    """Action 0 keeps 1 and earns little, action 1 keeps nothing: as often as the limit asks for, to the last bit."""
+    actions = [0, 1] * 100
+    rows = {
+        **table(actions, [0.2, 0.9] * 100), "constraint_0": [1.0, 0.0] * 100, "threshold_0": [0.3, 0.7] * 100,
+    }  # fmt: skip
+    even = ss.propose(ss.read_log(rows), stance=0.5)
+    assert even.room[0] == pytest.approx(0.0, abs=1e-6)
+    low, high = even.threshold_bounds
+    assert even.policy[0, 0, 0] == pytest.approx((low[0] + high[0]) / 2.0, abs=0.01)
 
 
 def test_errors_are_those_of_means_in_the_users_units() -> None:
