@@ -128,7 +128,8 @@ def test_episodes_are_summed_limit_by_limit() -> None:
     sums = trials._from_problem(two_limits(), np.repeat(SAFE[None], 2, axis=0), 0)(60)
     rewards, values, limits = np.split(sums, [2, 6], axis=1)
     for part in (rewards, values, limits):
-        np.testing.assert_array_equal(*np.split(part, 2, axis=1))
+        one, other = np.split(part, 2, axis=1)
+        np.testing.assert_array_equal(one, other)
     means = np.r_[rewards[:, :1].mean(), values[:, :2].mean(0), limits[:, :2].mean(0)]
     np.testing.assert_allclose(means, [0.4, 1.8, 0.4, 1.0, 0.6], atol=0.4)
 
