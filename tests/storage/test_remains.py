@@ -230,7 +230,9 @@ def test_what_is_exported_is_each_step_in_its_place(tmp_path: Path) -> None:
     begin(folder, 7)
     assert ss.export_episodes(folder, tmp_path / "trail.parquet") == 7
     columns = "episode, step, state, action, next_state, constraint_0, policy_version"
-    found = duckdb.execute(f"select {columns} from '{tmp_path}/trail.parquet'").fetchnumpy()
+    found = (
+        duckdb.connect().execute(f"select {columns} from '{tmp_path}/trail.parquet'").fetchnumpy()
+    )
     seen = episodes(7)
     np.testing.assert_array_equal(found["episode"], np.repeat(np.arange(1, 8), H))
     np.testing.assert_array_equal(found["policy_version"], np.repeat(np.arange(7), H))
@@ -262,7 +264,9 @@ def test_rows_are_counted_before_they_are_read(
 ) -> None:
     """8 bytes a number of every column of every file."""
     for name, rows in (("a", 10), ("b", 30)):
-        duckdb.execute(f"copy (select range from range({rows})) to '{tmp_path}/{name}.parquet'")
+        duckdb.connect().execute(
+            f"copy (select range from range({rows})) to '{tmp_path}/{name}.parquet'"
+        )
     paths = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
     with tables.connect() as database:
         monkeypatch.setenv("SAFESPOT_MEMORY", str(8 * 3 * 40))
