@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import hashlib
 import importlib.machinery
 import importlib.util
 import itertools
@@ -38,7 +39,11 @@ from tests.support.changes import Change
 ROOT = Path(__file__).parents[2]
 OPTIONS = ("-q", "-m", "not slow", "-p", "no:cacheprovider", "--hypothesis-profile", "mutants")
 # Processor seconds of a test that takes part; uncompiled, most take long and few say more than the quick ones.
-LONGEST = 1.0 if os.environ.get("NUMBA_DISABLE_JIT") else 4.0
+PLAIN = bool(os.environ.get("NUMBA_DISABLE_JIT"))
+LONGEST = 1.0 if PLAIN else 4.0
+# Tests that take too long uncompiled: not followed again unless their file changes. (Compiled, the first run of a test
+# may take long and the second one not.)
+SLOW = ROOT / ".mutants" / "slow.json"
 CALLS = 30  # of a function in one test that are followed line by line
 GRACE = 5.0  # seconds that a fork may take beyond three times those of its tests
 CONTROL = 25  # one fork in so many changes nothing
@@ -118,6 +123,8 @@ class Trial:
 
     def follow(self, items: list[pytest.Item]) -> None:
         """Which lines each test runs. This process runs them, so that kernels are loaded for all forks."""
+        slow = set(json.loads(SLOW.read_text())) if PLAIN and SLOW.exists() else set()
+        items = [item for item in items if _named(item) not in slow]
         for item, after in itertools.zip_longest(items, items[1:]):
             self.failed, self.tracer.lines = False, defaultdict(set)
             _limit(2 * LONGEST)
@@ -126,6 +133,10 @@ class Trial:
             _limit(0.0)
             if not self.failed:
                 self.lines[item.nodeid] = self.tracer.lines
+            elif PLAIN:
+                slow.add(_named(item))
+                SLOW.parent.mkdir(exist_ok=True)
+                SLOW.write_text(json.dumps(sorted(slow), indent=0))
         self.imported = self.tracer.imported
 
     def time(self, items: list[pytest.Item]) -> None:
@@ -294,6 +305,16 @@ def _limit(seconds: float) -> None:
     ):
         signal.signal(number, interrupt)
         signal.setitimer(timer, factor * seconds)
+
+
+def _named(item: pytest.Item) -> str:
+    """A test as its file stands."""
+    return f"{item.nodeid} {_digest(item.path)}"
+
+
+@functools.cache
+def _digest(path: Path) -> str:
+    return hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest()
 
 
 def _completed(item: pytest.Item, after: pytest.Item | None) -> bool:
