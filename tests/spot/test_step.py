@@ -1,0 +1,82 @@
+"""The step of Algorithm 2 in either layout of the counts, against its reference; small enough to run uncompiled."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import safespot as ss
+from safespot.spot import visits
+from tests.support.episodes import full_mask, random_episode
+from tests.support.reference import ReferenceSpot
+
+Reference: Any = ReferenceSpot
+
+
+def watched(
+    sizes: tuple[int, int, int, int], episodes: int, **options: Any
+) -> tuple[ss.Spot, Any, list[bool]]:
+    """The learner and its reference after the same episodes, and after which of them the policy had moved."""
+    S, A, H, m = sizes
+    given = {"episodes": 50, "rho": 2.0, "bonus_scale": 0.03, "policy_step": 1.0, **options}
+    learner, reference = ss.Spot(*sizes, **given), Reference(*sizes, **given)
+    rng, moved = np.random.default_rng(S), []
+    for _ in range(episodes):
+        e = random_episode(rng, full_mask(None, H, S, A), m, start=options.get("start", 0))
+        before = learner.policy
+        learner.observe(e)
+        reference.observe(e.states, e.actions, e.rewards, e.constraints, e.thresholds)
+        moved.append(bool((learner.policy != before).any()))
+        np.testing.assert_allclose(learner.policy, reference.policy, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(learner.multipliers, reference.multipliers, rtol=0, atol=1e-10)
+    return learner, reference, moved
+
+
+@pytest.fixture(params=["block", "lists"])
+def layout(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Either layout of the successor counts, whatever the problem's size."""
+    if request.param == "lists":
+        monkeypatch.setattr(visits, "DENSE", 0)
+    return str(request.param)
+
+
+@pytest.mark.parametrize("start", [1, None])
+@pytest.mark.parametrize("sizes", [(5, 2, 3, 2), (7, 3, 2, 1), (1, 2, 4, 1)])
+def test_both_layouts_are_the_reference(
+    layout: str, sizes: tuple[int, int, int, int], start: int | None
+) -> None:
+    start = start if start is None else min(start, sizes[0] - 1)
+    learner, _, moved = watched(sizes, 25, start=start)
+    assert (learner.statistics.successors.dense.size > 0) == (layout == "block")
+    assert not moved[0]  # nothing was known before the first episode
+    assert any(moved)
+
+
+def test_many_actions_are_worked_on_state_by_state(layout: str) -> None:
+    """Rows longer than vectors, and so many pairs that a large problem's states come in several blocks."""
+    _, _, moved = watched((4, 260, 2, 1), 8, start=None, bonus_scale=0.0)
+    assert any(moved)
+
+
+def test_states_that_cannot_move_are_passed_over(layout: str) -> None:
+    """With a wide bonus everything is at its cap: the policy stays, whatever was met."""
+    learner, _, moved = watched((6, 2, 3, 1), 12, bonus_scale=5.0)
+    assert not any(moved)
+    assert (learner.policy == 0.5).all()
+
+
+def test_steps_of_an_unfinished_episode_are_counted_up_to_its_end(layout: str) -> None:
+    learner = ss.Spot(3, 2, 3, 1, episodes=50, rho=2.0)
+    nothing = np.full(3, math.nan)
+    rewards, signals = nothing.copy(), nothing[:, None].copy()
+    rewards[0], signals[0] = 0.5, 0.25
+    learner.observe(
+        ss.Episode(np.zeros(4, int), np.zeros(3, int), rewards, signals, signals, unfinished=True)
+    )
+    assert learner.statistics.n.sum(axis=1).tolist() == [1, 0, 0]
+    assert learner.statistics.sums[:, 0, 0].tolist() == [0.5, 0.25]
+    assert learner.statistics.starts.tolist() == [1, 0, 0]
+    assert learner.episode == 2
