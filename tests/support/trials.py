@@ -190,6 +190,13 @@ class Trial:
             for test in self.seconds
             if (lines := self.lines[test].get(name)) and (not change.function or lines & here)
         ]
+        if not touching:  # perhaps a later call than those that were followed
+            around = {
+                line
+                for function in self.functions.get((name, change.function), ())
+                for *_, line in function.__code__.co_lines()
+            }
+            touching = [test for test in self.seconds if self.lines[test].get(name, set()) & around]
         touching.sort(key=self.seconds.__getitem__)
         spent = itertools.accumulate(self.seconds[test] for test in touching)
         return [
