@@ -129,9 +129,9 @@ class Trial:
             self.failed, self.tracer.lines = False, defaultdict(set)
             _limit(2 * LONGEST)
             with self.tracer:
-                self.failed |= not _completed(item, after)
+                completed = _completed(item, after)
             _limit(0.0)
-            if not self.failed:
+            if completed and not self.failed:
                 self.lines[item.nodeid] = self.tracer.lines
             elif PLAIN:
                 slow.add(_named(item))
@@ -163,9 +163,9 @@ class Trial:
                 print(json.dumps([k, None]), file=out, flush=True)
                 began, self.failed = time.process_time(), False
                 _limit(LONGEST)
-                self.failed |= not _completed(item, None)
+                completed = _completed(item, None)
                 _limit(0.0)
-                if not self.failed:
+                if completed and not self.failed:
                     print(json.dumps([k, time.process_time() - began]), file=out, flush=True)
 
     def look_round(self) -> None:
