@@ -248,3 +248,23 @@ def test_a_proof_takes_as_long_as_the_quotient_says() -> None:
 def test_lengths_refuse_nonsense(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidOption):
         episodes_to_proof(**({"room": 1.0, "deviation": 1.0} | wrong))
+
+
+@pytest.mark.parametrize(
+    ("room", "deviation", "delta", "m"),
+    [(0.4, 1.4, 0.05, 1), (0.4, 0.5, 0.05, 1), (0.5, 0.9, 0.3, 4), (3.0, 0.5, 0.05, 1), (50.0, 1.0, 0.9, 1)],
+)  # fmt: skip
+def test_a_proof_takes_no_episode_more_than_it_needs(
+    room: float, deviation: float, delta: float, m: int
+) -> None:
+    """The mixture planned for n reaches m / delta with the average of n episodes, and that for n - 1 does not."""
+
+    def reached(n: int) -> bool:
+        k = np.arange(-6, 10)
+        rates, prior = np.sqrt(10.0 / (n * 4.0**k)), 1.0 / (1.0 + k**2)
+        gain = n * (rates * room / deviation - rates**2 / 2.0)
+        return bool(np.logaddexp.reduce(np.log(prior / prior.sum()) + gain) >= math.log(m / delta))
+
+    needed = episodes_to_proof(room, deviation, delta, constraints=m)
+    assert reached(needed)
+    assert needed == 1 or not reached(needed - 1)
