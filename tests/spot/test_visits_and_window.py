@@ -34,7 +34,9 @@ def samples(seed: int, episodes: int, H: int, pairs: int, m: int, missing: float
 def filled(window: Window, history: Samples) -> Window:
     for pairs, signals in history:
         while window.pairs.shape[0] and window.span[1] == window.pairs.shape[0]:
+            assert not windows.ring_has_room(window)
             window = windows.grow_window(window)
+        assert windows.ring_has_room(window)
         windows.add_to_window(window, pairs, signals)
     return window
 
