@@ -37,6 +37,7 @@ ALSO = {
     "experiments": ("tests/cli/test_cli.py",),
     "cli": ("tests/reliability/test_fuzzing.py",),
 }
+LONG = ("tests/learners/test_contract.py",)  # minutes uncompiled, most of them for nothing
 WITHOUT = (
     "benchmarks",
 )  # studies: what they compute is in the rooms, and their tables are looked at
@@ -95,9 +96,10 @@ def attempt(room: str, given: argparse.Namespace) -> int:
         KEPT.mkdir(exist_ok=True)
         kept.write_text(json.dumps(found, indent=0))
 
-    # Uncompiled, tests of other rooms take too long.
-    also = () if given.only == "plain" else ALSO.get(room, ())
-    return try_all(left, [*tests, *also], found, save, given.patience)
+    # Uncompiled, these and the tests of other rooms take too long.
+    plain = given.only == "plain"
+    more = [f"--ignore={name}" for name in LONG] if plain else ALSO.get(room, ())
+    return try_all(left, [*tests, *more], found, save, given.patience)
 
 
 def report(room: str, sample: list[Change]) -> None:
