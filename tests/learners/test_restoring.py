@@ -75,11 +75,12 @@ EPOCHS = [
     ("pi", lambda a: a[:1]), ("lam", put(0, -1.0)), ("lower", put(0, -1.0)), ("upper", put(0, 1e3)),
     ("lower", put(0, 1e3)), ("finished", put(0, 69)), ("clock", put(0, -1)), ("clock", put(0, 0)),
     ("clock", put(0, 65)),
-    ("planned", put(0, -1)), ("planned", put(0, 71)), ("spent", put(0, math.nan)), ("memory", put((0, 0), math.inf)),
+    ("planned", put(0, -1)), ("planned", put(0, 999)), ("spent", put(0, math.nan)), ("memory", put((0, 0), math.inf)),
     ("mask", put((0, 0, 0), False)), ("statistics.n", put((0, 0), 71)),
 ]  # fmt: skip
 WINDOW = [
-    ("totals.ring", lambda a: a[0]), ("totals.span", put(1, 65)), ("totals.span", put(2, 64)), ("totals.span", put(2, -1)),
+    ("totals.ring", lambda a: a[0]), ("totals.span", put(1, 65)), ("totals.span", put(2, 64)),
+    ("totals.span", put(2, -1)),
 ]  # fmt: skip
 GUARD = [
     ("account.spent", put(0, math.nan)), ("account.plays", put(0, -1)), ("account.plays", put(1, 71)),
