@@ -37,7 +37,18 @@ ALSO = {
     "experiments": ("tests/cli/test_cli.py",),
     "cli": ("tests/reliability/test_fuzzing.py",),
 }
-LONG = ("tests/learners/test_contract.py",)  # minutes uncompiled, most of them for nothing
+# Minutes uncompiled, most of them for nothing.
+LONG = tuple(
+    f"tests/learners/test_{name}.py"
+    for name in (
+        "contract",
+        "epochs_elsewhere",
+        "from_outside",
+        "history",
+        "restoring",
+        "with_a_log",
+    )
+)
 WITHOUT = (
     "benchmarks",
 )  # studies: what they compute is in the rooms, and their tables are looked at
