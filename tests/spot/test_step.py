@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 import safespot as ss
+from safespot.kernels import sources
 from safespot.learners.compiled_step import MOVED, observe_episode
-from safespot.spot import visits
+from safespot.spot import limits, visits
 from tests.support.episodes import full_mask, random_episode
 from tests.support.reference import ReferenceSpot
 
@@ -109,3 +110,28 @@ def test_steps_of_an_unfinished_episode_are_counted_up_to_its_end(layout: str) -
     assert learner.statistics.sums[:, 0, 0].tolist() == [0.5, 0.25]
     assert learner.statistics.starts.tolist() == [1, 0, 0]
     assert learner.episode == 2
+
+
+def test_another_record_of_limits_brings_its_own_kernels() -> None:
+    """The loop calls them, and compiled loops depend on their sources."""
+
+    class Other(NamedTuple):
+        full: bool
+
+    told: list[Any] = []
+
+    def learn(*arguments: Any) -> None:
+        told.append(arguments)
+
+    def room(window: Other) -> bool:
+        return not window.full
+
+    limits.register(Other, learn, room)
+    try:
+        assert set(sources.CHOSEN[Other]) == {learn, room}
+        assert limits.window_has_room(Other(False))
+        assert not limits.window_has_room(Other(True))
+        limits.learn_thresholds(Other(False), *"abcd")  # type: ignore[arg-type]
+        assert told == [(Other(False), *"abcd")]
+    finally:
+        del limits._LEARN[Other], limits._ROOM[Other], sources.CHOSEN[Other]
