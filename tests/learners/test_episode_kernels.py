@@ -212,7 +212,8 @@ def test_a_trial_takes_what_was_known_of_the_thresholds_before_it() -> None:
     np.testing.assert_array_equal(before.limits, totals.limits)
     declared = declared_as(threshold_totals=[(0.5, 1.5), (0.0, 2.0)])
     rates = epoch_trials.trial_rates(declared, 0.1, 10, learned=True)
-    seen, trial = episodes(12, 6, (0.9, 0.3)), epoch_trials.empty_trial(M)
+    seen, trial = episodes(9, 6, (0.9, 0.3)), epoch_trials.empty_trial(M)
+    trial.due[:] = 9.0  # one reading is enough
     watch(rates, trial, before, seen, np.array(totals.limits))
     for i in range(M):
         low, high = totals.limits[:, i]
@@ -226,10 +227,8 @@ def test_a_trial_takes_what_was_known_of_the_thresholds_before_it() -> None:
         least = -0.25 * high + found[0] - 0.75 * high
         most = -0.25 * high + width - found[1] - 0.75 * low
         bounds = epoch_trials.trial_bounds(declared, trial.lower, i)
-        # The best of all readings, of which this is the last one.
-        assert bounds[0] >= least - 1e-3
-        assert bounds[1] <= most + 1e-3
-        np.testing.assert_allclose(bounds, [least, most], atol=0.1)
+        np.testing.assert_allclose(bounds, [least, most], atol=1e-3)
+        assert -H < bounds[0] < bounds[1] < H
     nothing = epoch_trials.look_back(totals, total_state(totals, H), 0, 10)
     assert nothing.weight.tolist() == [1.0, 1.0]
     shared = total_rates(M, H, 0.05, shared_threshold=True)

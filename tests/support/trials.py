@@ -4,8 +4,8 @@ One process imports everything and runs the tests once, line by line, to learn w
 change is tried in a fork of it: the code of one function is exchanged in place, and the tests that run its lines are
 run, the fastest first, until one fails (`noticed`). What runs when a module is imported (constants, defaults, fields)
 is changed in a fork that forgets the package and imports it again. An endless loop counts as noticed: a fork may take
-three times the processor time of its tests, and nine times as long by the clock. Before every 25th change a fork
-changes nothing, and must not be noticed.
+three times the processor time of its tests, and nine times as long by the clock, more on a busy machine. Before every
+25th change a fork changes nothing, and must not be noticed.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ class Trial:
                 self.try_it(change, items, folder, allowed)
             except BaseException:  # the test's own end of the process, too
                 os._exit(1)
-        status = _wait(pid, 3 * allowed)
+        status = _wait(pid, 3 * allowed * _busy())
         shutil.rmtree(folder, ignore_errors=True)
         if status is None:
             return "by the clock"
@@ -385,6 +385,11 @@ def import_anew(change: Change) -> None:
         if name.partition(".")[0] in ("safespot", "tests", target):
             del sys.modules[name]
     sys.meta_path.insert(0, Finder)
+
+
+def _busy() -> float:
+    """How many processes share a processor, at least one."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 def _wait(pid: int, seconds: float) -> int | None:
