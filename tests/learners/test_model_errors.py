@@ -196,3 +196,83 @@ def test_pooled_counts_say_the_same() -> None:
     found = stationarity.contradictions_of(scaled, A)
     assert found == stationarity.differing_steps(n, sums, large, A)
     assert len(found) > 3
+
+
+# Plans in models of counts
+
+
+@pytest.mark.parametrize("K", [1, H])
+@pytest.mark.parametrize("masked", [False, True])
+def test_the_best_response_is_that_of_backward_induction(K: int, masked: bool) -> None:
+    """With masks of all steps or of each, against products of matrices; its values and where it goes likewise."""
+    (model, table), rng = made(K, 7), np.random.default_rng(1)
+    mask = np.ones((1, PAIRS), bool)
+    if masked:
+        mask = rng.random((H, PAIRS)) < 0.6
+        mask[:, ::A] |= ~mask[:, 1::A]
+    model = model._replace(mask=mask)
+    for weights in (np.array([1.0, 0.0, 0.0]), np.array([0.5, 1.0, 2.0])):
+        column = pm.Pricing(model)(weights)
+        V, plan = np.zeros(S), np.zeros((H, S), int)
+        for h in reversed(range(H)):
+            payoffs = weights @ np.stack([steps(each, h) for each in model.payoffs])
+            ahead = steps(table, h) @ V + weights @ model.imagined[:, h]
+            Q = np.where(steps(mask, h), payoffs + steps(model.weight, h) * ahead, -np.inf)
+            plan[h], V = Q.reshape(S, A).argmax(axis=1), Q.reshape(S, A).max(axis=1)
+        np.testing.assert_array_equal(column.plan, plan)
+        values, q = evaluated(model, table, np.eye(A)[plan])
+        np.testing.assert_allclose(column.values, values[:, 0] @ model.pooled.start, rtol=1e-12)
+        assert weights @ column.values == pytest.approx(V @ model.pooled.start)
+        occupancy = np.ones((H, S, A))
+        pm.add_counted_occupancy(model.pooled, model.weight, plan, 0.25, occupancy)
+        np.testing.assert_allclose(occupancy.reshape(H, PAIRS), 1.0 + 0.25 * q, rtol=1e-12)
+
+
+@pytest.mark.parametrize("K", [1, H])
+def test_plans_keep_their_limits_in_the_model_and_say_what_they_promise(K: int) -> None:
+    model, table = made(K, 9)
+    free = pm.best_plan(model, np.full(M, -9.0))
+    limits = free.values[1:] + np.array([0.05, -1.0])
+    plan = pm.best_plan(model, limits)
+    assert plan.feasible
+    assert (plan.values[1:] >= limits - 1e-9).all()
+    assert plan.values[0] < free.values[0]
+    assert plan.multipliers[0] > 0.0
+    assert plan.multipliers[1] == pytest.approx(0.0, abs=1e-9)
+    np.testing.assert_allclose(plan.policy.sum(axis=2), 1.0)
+    values, q = evaluated(model, table, plan.policy)
+    np.testing.assert_allclose(values[:, 0] @ model.pooled.start, plan.values, rtol=1e-9)
+    none = pm.best_plan(model, np.full(M, 99.0))
+    assert not none.feasible
+    widest = pm.widest_plan(model, np.full(M, 99.0))
+    np.testing.assert_allclose(none.values, widest.values)
+    margins = [(each.values[1:]).min() for each in (widest, plan, free)]
+    assert margins[0] >= max(margins) - 1e-9
+    # Where a mixture never goes, the plan is its best response.
+    nowhere = q.reshape(H, S, A).sum(axis=2) == 0.0
+    response = pm.Pricing(model)(np.r_[1.0, plan.multipliers]).plan
+    assert (plan.policy[nowhere] == np.eye(A)[response][nowhere]).all()
+    entries = len(model.pooled.counts) // K
+    assert plan.work % (H * (entries + PAIRS)) == 0
+    assert plan.work > 0
+    again = pm.best_plan(model, limits, plan.columns)
+    np.testing.assert_allclose(again.values, plan.values, rtol=1e-9)
+    assert again.work <= plan.work
+
+
+@pytest.mark.parametrize(("K", "of_steps"), [(1, 1), (1, H), (H, H)])
+def test_known_payoffs_are_paid_as_they_are(K: int, of_steps: int) -> None:
+    """A known component pays its payoff at every visit, and an imaginary visit what follows it beside that."""
+    model, _ = made(K, 2)
+    pays = np.random.default_rng(0).random((1 + M, H + 1))
+    known = pm.Known(
+        np.random.default_rng(3).random((1 + M, of_steps, PAIRS)), np.array([True, False, True])
+    )
+    found = pm.count_model(model.pooled, pm.Imagined(0.75, pays), known, model.mask)
+    weight = 1.0 / (model.pooled.n + 0.75)
+    np.testing.assert_allclose(found.weight, weight)
+    for h in range(H):
+        for c in range(1 + M):
+            paid = steps(known.payoffs[c], h) if c != 1 else steps(model.pooled.sums[1] * weight, h)
+            np.testing.assert_allclose(steps(found.payoffs[c], h), paid)
+            assert found.imagined[c, h] == pytest.approx(0.75 * pays[c, h if c == 1 else h + 1])
