@@ -2,6 +2,7 @@
 
     python -m tests.support.mutants storage data --sample 300      changes of these rooms, drawn by --seed
     python -m tests.support.mutants storage --survivors            only those that nobody noticed so far
+    python -m tests.support.mutants storage --survivors --tests tests/storage/test_new.py
     python -m tests.support.mutants storage --report               what is known, without trying anything
 
 A room is a folder of the package with the tests of the same name (and those of `ALSO`); `top` are the modules beside
@@ -72,6 +73,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--patience", type=float, default=8.0, help="seconds of tests per change")
     parser.add_argument("--survivors", action="store_true")
+    parser.add_argument("--tests", help="only these files, such as new ones; divided by commas")
     parser.add_argument("--report", action="store_true")
     parser.add_argument("--only", choices=("plain", "compiled"), help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
@@ -102,6 +104,7 @@ def attempt(room: str, given: argparse.Namespace) -> int:
     if not left:
         return 0
     tests = sorted(map(str, ROOT.glob("tests/test_*.py"))) if room == "top" else [f"tests/{room}"]
+    tests = given.tests.split(",") if given.tests else tests
     say(f"{room}, {given.only}: {len(left)} changes")
 
     def save() -> None:
@@ -110,7 +113,11 @@ def attempt(room: str, given: argparse.Namespace) -> int:
 
     # Uncompiled, these and the tests of other rooms take too long.
     plain = given.only == "plain"
-    more = [f"--ignore={name}" for name in LONG] if plain else [*ALSO.get(room, ()), *others()]
+    more = (
+        [f"--ignore={name}" for name in LONG]
+        if plain
+        else [*(() if given.tests else ALSO.get(room, ())), *others()]
+    )
     return try_all(left, [*tests, *more], found, save, given.patience)
 
 
