@@ -113,11 +113,8 @@ def attempt(room: str, given: argparse.Namespace) -> int:
 
     # Uncompiled, these and the tests of other rooms take too long.
     plain = given.only == "plain"
-    more = (
-        [f"--ignore={name}" for name in LONG]
-        if plain
-        else [*(() if given.tests else ALSO.get(room, ())), *others()]
-    )
+    also = [] if plain or given.tests else ALSO.get(room, ())
+    more = [*also, *([f"--ignore={name}" for name in LONG] if plain else others())]
     return try_all(left, [*tests, *more], found, save, given.patience)
 
 
