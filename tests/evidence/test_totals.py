@@ -184,6 +184,7 @@ def test_constraints_share_delta_and_the_rest_is_their_own() -> None:
 
 # A learner's record of them, and files
 
+NO_RADII: Any = None  # totals need none
 KINDS: dict[str, dict[str, Any]] = {
     "episodes": {}, "steps": {"independent_hints": True}, "shared": {"shared_threshold": True},
     "samples": {"independent_hints": True, "shared_threshold": True}, "window": {"window": 0.3},
@@ -200,7 +201,7 @@ def learned(kind: str, n: int, m: int = 2, **options: Any) -> tuple[Totals, Arra
         episode = InsideEpisode(
             np.zeros(H + 1, np.int64), np.zeros(H, np.int64), np.zeros(H), np.zeros((H, m)), hints
         )
-        learn_from_totals(totals, None, episode, lower, upper)
+        learn_from_totals(totals, NO_RADII, episode, lower, upper)
     return totals, lower, upper
 
 

@@ -148,7 +148,7 @@ def test_a_trial_is_decided_by_its_bounds(means: tuple[float, float], ends_in: i
     verdicts = watch(rates, trial, before, seen, np.array([[0.0] * M, [float(H)] * M]))
     least, most = least_and_most(seen)
     x, mirrored = (least + H) / (2.0 * H), 1.0 - (most + H) / (2.0 * H)
-    best, expected = np.zeros((2, M)), []
+    best, expected = np.zeros((2, M)), list[int]()
     for n in range(1, 26):  # read after every episode: n < 32
         if not expected or expected[-1] == OPEN:
             for i in range(M):

@@ -52,7 +52,7 @@ def test_a_learner_goes_on_from_its_arrays(kind: str) -> None:
     assert again.episode == learner.episode == 71
 
 
-def put(index: Any, value: float) -> Any:
+def put(index: Any, value: Any) -> Any:
     def change(array: Array) -> Array:
         array[index] = value
         return array

@@ -87,7 +87,7 @@ def test_what_follows_an_end_nobody_saw_is_at_its_cap(monkeypatch: pytest.Monkey
         )  # fmt: skip
         for learner in learners:
             learner.observe(episode)
-        np.testing.assert_allclose(*(learner.policy for learner in learners), rtol=0, atol=1e-12)
+        np.testing.assert_allclose(learners[0].policy, learners[1].policy, rtol=0, atol=1e-12)
     assert np.ptp(learners[0].policy) > 0.1
 
 
@@ -131,7 +131,7 @@ def test_another_record_of_limits_brings_its_own_kernels() -> None:
         assert set(sources.CHOSEN[Other]) == {learn, room}
         assert limits.window_has_room(Other(False))
         assert not limits.window_has_room(Other(True))
-        limits.learn_thresholds(Other(False), *"abcd")  # type: ignore[arg-type]
+        limits.learn_thresholds(Other(False), *"abcd")
         assert told == [(Other(False), *"abcd")]
     finally:
         del limits._LEARN[Other], limits._ROOM[Other], sources.CHOSEN[Other]
