@@ -12,7 +12,7 @@ import pytest
 import safespot as ss
 from safespot.errors import InvalidEpisode, InvalidFile, InvalidOption
 from safespot.evidence.alarm import SafetyAlarm
-from safespot.evidence.meter import REWARD, SafetyMeter
+from safespot.evidence.meter import REWARD, SafetyMeter, meter_levels
 from safespot.files import read_arrays, write_arrays
 
 from . import reference as ref
@@ -79,6 +79,13 @@ def test_bounds_are_those_of_the_slow_reading_in_the_users_units(missing: float)
     np.testing.assert_allclose(meter.reward_bounds, expected, rtol=1e-8)
     np.testing.assert_allclose(meter.mean_bounds, np.array([lower, upper]) / 300)
     assert meter.episodes == 300
+
+
+def test_safety_has_nine_tenths_of_what_may_be_missed() -> None:
+    shares = np.exp(-meter_levels(3, 0.2))
+    assert len(shares) == 8
+    np.testing.assert_allclose(shares[:2], 0.1 * 0.2 / 2)
+    np.testing.assert_allclose(shares[2:], 0.9 * 0.2 / 6)
 
 
 def test_missing_samples_only_widen() -> None:

@@ -119,6 +119,15 @@ def test_the_mean_of_samples_is_that_of_a_dense_search(n: int) -> None:
     assert found == pytest.approx(ref.sample_mean(counts, totals, H, SHARE), abs=6e-5)
 
 
+def test_the_mean_of_very_many_samples_is_known_and_nothing_overflows() -> None:
+    n = 1e6
+    sums = n * np.array([6.0, 5.0, 25.0, 30.0, 36.0])  # six samples an episode, five of them 1
+    found = lower_sample_mean(sums, 6.0, math.log(1 / SHARE))
+    assert 5 / 6 - 0.01 < found < 5 / 6
+    none = lower_sample_mean(sums * [1.0, 0.0, 0.0, 0.0, 1.0], 6.0, math.log(1 / SHARE))
+    assert none == 0.0
+
+
 def test_a_window_is_that_of_the_slow_reading_after_taking_back() -> None:
     rng = np.random.default_rng(3)
     x = rng.random(400) * 0.5
