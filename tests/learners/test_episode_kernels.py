@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+import safespot as ss
 from safespot.arrays import InsideEpisode
 from safespot.evidence.differences import Declared, declare
 from safespot.evidence.interface import make_interface
 from safespot.evidence.sequences import changing_means, observe_fixed
 from safespot.evidence.totals import EPISODES, observe_totals, total_rates, total_state
 from safespot.learners import budget, epoch_trials, phases
+from safespot.learners.compiled_step import DUE, STAYED, observe_episode
 from safespot.learners.epoch_trials import BROKEN, KEPT, OPEN
 from tests.evidence import reference as ref
 
@@ -313,3 +315,62 @@ def test_exploring_is_paid_for_as_the_account_of_a_guard_is() -> None:
         expected = np.minimum(most, expected + H)
         np.testing.assert_allclose(spent, expected, rtol=1e-9, atol=1e-9)
     assert spent[0] < 2.0 * H < spent[1]
+
+
+@pytest.mark.parametrize("own", [0, 1])
+@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("budget_given", [False, True])
+def test_an_episode_counts_where_it_should(part: int, own: int, budget_given: bool) -> None:
+    """All episodes are counted; a trial, and what exploring costs, count those of the learner's own policy."""
+    face: dict[str, Any] = {
+        "states": 2,
+        "actions": 2,
+        "horizon": H,
+        "constraints": 1,
+        "start": None,
+    }
+    learner = ss.SpotEpochs(**face, explore_budget=2.5 if budget_given else None)
+    state, clock = learner.state, learner.state.clock
+    rng, pays = np.random.default_rng(part), part == phases.EXPLORING and budget_given
+    for t in range(1, 4):
+        clock[phases.PART], clock[phases.OWN], clock[phases.DUE] = part, own, 0
+        clock[phases.NEXT] = 9  # no new plan meanwhile
+        episode = ss.Episode(
+            rng.integers(2, size=H + 1), rng.integers(2, size=H), np.ones(H),
+            np.full((H, 1), 0.25), np.full((H, 1), 0.75),
+        )  # fmt: skip
+        learner.make_room()
+        answer = observe_episode(
+            learner.rates, state, learner.statistics, learner.window, learner.check(episode)
+        )
+        np.testing.assert_array_equal(state.visits, learner.statistics.n.reshape(-1))
+        assert state.finished[0] == learner.statistics.starts.sum() == t
+        tries = part in (phases.FIRST, phases.TRYING)
+        assert state.trial.counted[0] == (t if tries and own else 0)
+        assert state.exploring.counted[0] == (t if pays and own else 0)
+        owed = t * 1.0 if part == phases.EXPLORING and own else 0.0
+        assert state.memory[phases.OWED].tolist() == pytest.approx([owed])
+        assert clock[phases.OWN] == 1
+        # Each episode may have cost H = 2, and the next one may too: 2 + 2 exceeds 2.5.
+        assert state.spent.tolist() == [2.0 * t if pays and own else 0.0]
+        assert clock[phases.DUE] == int(pays and bool(own))
+        assert answer == (DUE if clock[phases.DUE] else STAYED)
+
+
+def test_only_learners_that_plan_ask_for_a_plan() -> None:
+    face: dict[str, Any] = {"states": 1, "actions": 2, "horizon": H, "constraints": 1}
+    episode = ss.Episode(
+        np.zeros(H + 1, int), np.zeros(H, int), np.ones(H), np.full((H, 1), 0.5), np.full((H, 1), 0.5)
+    )  # fmt: skip
+    for name, answers in (("uniform", [STAYED] * 4), ("opt-cmdp", [DUE, DUE, STAYED, DUE])):
+        learner = ss.learners.make(name, face, episodes=50)
+        found = []
+        for _ in range(4):
+            inside = learner.check(episode)
+            found.append(
+                observe_episode(
+                    learner.rates, learner.state, learner.statistics, learner.window, inside
+                )
+            )
+            learner.settle()
+        assert found == answers
