@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import hashlib
 import importlib.machinery
 import importlib.util
 import itertools
@@ -38,7 +39,11 @@ from tests.support.changes import Change
 ROOT = Path(__file__).parents[2]
 OPTIONS = ("-q", "-m", "not slow", "-p", "no:cacheprovider", "--hypothesis-profile", "mutants")
 # Processor seconds of a test that takes part; uncompiled, most take long and few say more than the quick ones.
-LONGEST = 1.0 if os.environ.get("NUMBA_DISABLE_JIT") else 4.0
+PLAIN = bool(os.environ.get("NUMBA_DISABLE_JIT"))
+LONGEST = 1.0 if PLAIN else 4.0
+# Tests that take too long uncompiled: not followed again unless their file changes. (Compiled, the first run of a test
+# may take long and the second one not.)
+SLOW = ROOT / ".mutants" / "slow.json"
 CALLS = 30  # of a function in one test that are followed line by line
 GRACE = 5.0  # seconds that a fork may take beyond three times those of its tests
 CONTROL = 25  # one fork in so many changes nothing
@@ -118,14 +123,20 @@ class Trial:
 
     def follow(self, items: list[pytest.Item]) -> None:
         """Which lines each test runs. This process runs them, so that kernels are loaded for all forks."""
+        slow = set(json.loads(SLOW.read_text())) if PLAIN and SLOW.exists() else set()
+        items = [item for item in items if _named(item) not in slow]
         for item, after in itertools.zip_longest(items, items[1:]):
             self.failed, self.tracer.lines = False, defaultdict(set)
             _limit(2 * LONGEST)
             with self.tracer:
-                self.failed |= not _completed(item, after)
+                completed = _completed(item, after)
             _limit(0.0)
-            if not self.failed:
+            if completed and not self.failed:
                 self.lines[item.nodeid] = self.tracer.lines
+            elif PLAIN:
+                slow.add(_named(item))
+                SLOW.parent.mkdir(exist_ok=True)
+                SLOW.write_text(json.dumps(sorted(slow), indent=0))
         self.imported = self.tracer.imported
 
     def time(self, items: list[pytest.Item]) -> None:
@@ -152,9 +163,9 @@ class Trial:
                 print(json.dumps([k, None]), file=out, flush=True)
                 began, self.failed = time.process_time(), False
                 _limit(LONGEST)
-                self.failed |= not _completed(item, None)
+                completed = _completed(item, None)
                 _limit(0.0)
-                if not self.failed:
+                if completed and not self.failed:
                     print(json.dumps([k, time.process_time() - began]), file=out, flush=True)
 
     def look_round(self) -> None:
@@ -173,26 +184,25 @@ class Trial:
     def choose(self, change: Change) -> list[str]:
         """The tests that run its lines, the fastest first, as far as patience goes."""
         name, (first, last) = str(change.file), change.lines
-        touching = self.touching(name, set(range(first, last + 1)) if change.function else set())
-        if not touching:  # a child of a test may run it, where nobody follows: whoever runs the rest of the function
-            codes = [f.__code__ for f in self.functions.get((name, change.function), ())]
-            touching = self.touching(
-                name, {line for c in codes for *_, line in c.co_lines() if line} or {-1}
-            )
+        here = set(range(first, last + 1))
+        touching = [
+            test
+            for test in self.seconds
+            if (lines := self.lines[test].get(name)) and (not change.function or lines & here)
+        ]
+        if not touching:  # perhaps a later call than those that were followed
+            around = {
+                line
+                for function in self.functions.get((name, change.function), ())
+                for *_, line in function.__code__.co_lines()
+            }
+            touching = [test for test in self.seconds if self.lines[test].get(name, set()) & around]
         touching.sort(key=self.seconds.__getitem__)
         spent = itertools.accumulate(self.seconds[test] for test in touching)
         return [
             test
             for test, until in zip(touching, spent, strict=True)
             if until < self.patience or test == touching[0]
-        ]
-
-    def touching(self, file: str, here: set[int]) -> list[str]:
-        """The tests that run some of these lines of a file, or any of it."""
-        return [
-            test
-            for test in self.seconds
-            if (lines := self.lines[test].get(file)) and (not here or lines & here)
         ]
 
     def fork(self, change: Change | None, items: list[pytest.Item]) -> str:
@@ -302,6 +312,16 @@ def _limit(seconds: float) -> None:
     ):
         signal.signal(number, interrupt)
         signal.setitimer(timer, factor * seconds)
+
+
+def _named(item: pytest.Item) -> str:
+    """A test as its file stands."""
+    return f"{item.nodeid} {_digest(item.path)}"
+
+
+@functools.cache
+def _digest(path: Path) -> str:
+    return hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest()
 
 
 def _completed(item: pytest.Item, after: pytest.Item | None) -> bool:
