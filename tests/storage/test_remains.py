@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -245,13 +246,22 @@ def test_what_is_exported_is_each_step_in_its_place(tmp_path: Path) -> None:
     assert seen[0].constraints.shape == (H, M)
 
 
-def test_a_trail_that_cannot_be_written_is_an_error_in_words(tmp_path: Path) -> None:
+def test_a_trail_that_cannot_be_written_is_an_error_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "it"
     begin(folder, 1)
     with pytest.raises(
         ss.InvalidFile, match=r"cannot write .*trail\.csv: No such file or directory"
     ):
         ss.export_episodes(folder, tmp_path / "nowhere" / "trail.csv")
+
+    def full(*_: Any, **__: Any) -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("tempfile.TemporaryDirectory", full)
+    with pytest.raises(ss.DiskError, match=r"cannot write .*trail\.csv: No space left on device"):
+        ss.export_episodes(folder, tmp_path / "trail.csv")
 
 
 def test_a_name_that_is_not_unicode_is_refused_before_duckdb_sees_it(tmp_path: Path) -> None:
