@@ -105,6 +105,8 @@ def test_one_threshold_for_an_episode_counts_as_it_is() -> None:
     short = {k: v[:3] for k, v in table.items()}
     ended = ss.read_log(short, columns=COLUMNS, endings=ss.Ending(0, 0))
     assert ended.episodes[1].thresholds.ravel().tolist() == [0.25, 0.25]  # spread over all steps
+    nothing = {**WARD, "threshold_total_dose": [0.0, 0.0, 0.5, 0.5]}
+    assert ss.read_log(nothing, columns=COLUMNS).rejected == ()
     large = {**WARD, "threshold_total_dose": [2.5, None, 0.5, 0.5]}
     (rejection,) = ss.read_log(large, columns=COLUMNS).rejected
     assert str(rejection).endswith("threshold_total_dose 2.5 lies outside its declared range")
@@ -174,6 +176,26 @@ def test_only_names_that_were_turned_round_are_said_to_be() -> None:
 def test_states_are_called_as_is_said_or_as_the_log_does() -> None:
     assert read().interface["state_names"] == ("home", "icu", "ward")
     assert read(state_names=["a", "b", "c"]).interface["state_names"] == ("a", "b", "c")
+
+
+def test_actions_are_called_as_is_said_or_as_the_log_does() -> None:
+    assert read().interface["action_names"] == ("high", "low", "none")
+    assert read(action_names=["x", "y", "z"]).interface["action_names"] == ("x", "y", "z")
+
+
+def test_absorbing_states_have_names_and_count() -> None:
+    ended, short = ss.Ending(0, 0), {k: v[:3] for k, v in WARD.items()}
+    one = read(short, endings=ended).interface
+    assert (one["states"], one["state_names"]) == (4, ("home", "icu", "ward", "ended"))
+    named = ["ward", "icu", "home"]
+    two = read(short, states=named, endings={"ward": ended, "home": ss.Ending(1, 0)}).interface
+    assert (two["states"], two["state_names"]) == (5, (*named, "ended 0", "ended 1"))
+
+
+def test_a_column_is_one_of_texts_where_most_of_it_is() -> None:
+    half = {**WARD, "where": [0, 1, 0, 1], "then": ["a", "b", "c", "d"]}
+    assert read(half, horizon=2).state_names is None
+    assert read({**half, "where": [0, 1, 0, "a"]}).state_names == ("0", "1", "a", "b", "c", "d")
 
 
 def test_limits_must_be_seen_or_known() -> None:

@@ -95,7 +95,10 @@ def test_rows_may_come_in_any_order_and_with_other_columns() -> None:
 def test_sizes_are_those_of_the_data_unless_given() -> None:
     said = ss.read_log(TABLE).interface
     assert (said["states"], said["actions"], said["horizon"], said["constraints"]) == (3, 2, 2, 1)
-    assert said["start"] is None
+    assert (said["start"], said["action_mask"]) == (None, None)
+    for odd in ("ward", 7.5, np.inf, -3):  # only whole numbers count
+        assert ss.read_log(changed("state", 1, odd)).interface["states"] == 3
+    assert ss.read_log(changed("next_state", 3, 5_000)).interface["states"] == 5_001
     log = ss.read_log(TABLE, states=5, actions=4, senses="<=")
     learner = ss.Spot(**log.interface, episodes=10, slack=0.5)
     for episode in log.episodes:
@@ -108,6 +111,7 @@ def test_sizes_are_those_of_the_data_unless_given() -> None:
     [
         ("step", 1, 0, "step occurs twice"),
         ("step", 1, 5, "step lies beyond the 2 steps of an episode"),
+        ("step", 1, 2, "step lies beyond the 2 steps of an episode"),
         ("step", 0, -1, "step follows a missing step"),
         ("step", 1, 0.5, "step is not a whole number"),
         ("step", 1, None, "step is not a whole number"),
@@ -317,6 +321,14 @@ def test_a_short_episode_needs_an_ending() -> None:
     assert ss.solve(ss.empirical_model(log).cmdp).value > 0.0
 
 
+def test_a_mask_that_is_given_stays_where_episodes_end_early() -> None:
+    mask = np.ones((4, 2), np.bool_)
+    mask[2, 0] = False
+    short = {name: column[:3] for name, column in TABLE.items()}
+    log = ss.read_log(short, states=4, action_mask=mask, endings=NOTHING)
+    np.testing.assert_array_equal(log.interface["action_mask"], mask)
+
+
 def test_endings_by_state() -> None:
     short = {name: column[:3] for name, column in TABLE.items()}
     log = ss.read_log(short, endings={2: NOTHING})
@@ -430,6 +442,7 @@ def test_a_log_is_a_model_file_like_others(tmp_path: Path) -> None:
     _, episodes = played("machine", 50)
     ss.write_log(tmp_path / "log.parquet", episodes)
     options: dict[str, Any] = {
+        "states": 2,
         "senses": "<=",
         "stationary": True,
         "ranges": {"reward": [0, 10], "constraints": [0, 4]},

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from safespot.evidence.joint import Evidence, evidence_of, least_sum
+from safespot.evidence.joint import log_evidence as kernel
 from safespot.evidence.sequences import fixed_means, observe_fixed, read_fixed, targets
 
 Array = Any
@@ -60,6 +61,16 @@ def test_the_least_sum_is_what_a_search_finds(
     )
     ref = searched(one, weights[0], two, weights[1], level)
     assert ref - 2e-5 * sum(weights) <= found <= ref + 1e-9
+
+
+def test_evidence_falls_as_its_derivative_says() -> None:
+    aims, state = seen(np.random.default_rng(1).random(90) < 0.4, 100)
+    evidence = evidence_of(aims, state)
+    for z in (0.0, 0.3, 0.9):
+        said, falls = kernel(evidence.terms[0], evidence.slopes[0], z)
+        assert said == pytest.approx(log_evidence(evidence, z), rel=1e-12)
+        ahead, back = (log_evidence(evidence, z + step) for step in (1e-6, -1e-6))
+        assert falls == pytest.approx((back - ahead) / 2e-6, rel=1e-5)
 
 
 def test_together_is_sharper_than_apart() -> None:

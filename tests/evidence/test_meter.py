@@ -12,7 +12,7 @@ import pytest
 import safespot as ss
 from safespot.errors import InvalidEpisode, InvalidFile, InvalidOption
 from safespot.evidence.alarm import SafetyAlarm
-from safespot.evidence.meter import REWARD, SafetyMeter
+from safespot.evidence.meter import REWARD, SafetyMeter, meter_levels
 from safespot.files import read_arrays, write_arrays
 
 from . import reference as ref
@@ -79,6 +79,13 @@ def test_bounds_are_those_of_the_slow_reading_in_the_users_units(missing: float)
     np.testing.assert_allclose(meter.reward_bounds, expected, rtol=1e-8)
     np.testing.assert_allclose(meter.mean_bounds, np.array([lower, upper]) / 300)
     assert meter.episodes == 300
+
+
+def test_safety_has_nine_tenths_of_what_may_be_missed() -> None:
+    shares = np.exp(-meter_levels(3, 0.2))
+    assert len(shares) == 8
+    np.testing.assert_allclose(shares[:2], 0.1 * 0.2 / 2)
+    np.testing.assert_allclose(shares[2:], 0.9 * 0.2 / 6)
 
 
 def test_missing_samples_only_widen() -> None:
@@ -275,3 +282,62 @@ def test_several_constraints_share_one_rate_of_false_alarms() -> None:
             alarm.observe(ss.Episode(np.zeros(5, np.int64), np.zeros(4, np.int64), g[:, 0], g, x))
         waits.append(alarm.episodes)
     assert rare_enough(waits, 50)
+
+
+def test_an_alarm_goes_on_from_its_file_as_if_nothing_had_happened(tmp_path: Path) -> None:
+    """With what was declared: known limits, and totals in a smaller range."""
+    declared = {"thresholds": [2.0], "constraint_totals": (0.0, 3.5)}
+    rng, alarms = np.random.default_rng(2), [SafetyAlarm(COINS, 60, **declared)]
+    alarms[0].save(tmp_path / "alarm")
+    alarms.append(SafetyAlarm.load(tmp_path / "alarm"))
+    since, rang = 0, 0
+    for t in range(1, 81):
+        g = np.minimum(coins(rng, 0.3).constraints, 0.8)
+        each = ss.Episode(np.zeros(5, int), np.zeros(4, int), g[:, 0], g, np.ones((4, 1)))
+        since = 1 if alarms[0].ringing else since + 1
+        told = {alarm.observe(each) for alarm in alarms}
+        assert len(told) == 1
+        rang += told == {True}
+        for a, b in zip(*(alarm.state for alarm in alarms), strict=True):
+            np.testing.assert_array_equal(a, b)
+        assert alarms[0].state.counted.tolist() == [t, since]
+        assert alarms[0].evidence.tolist() == alarms[1].evidence.tolist()
+    assert rang > 1
+    assert alarms[1].between == 60
+    outside = ss.Episode(
+        np.zeros(5, int), np.zeros(4, int), np.ones(4), np.ones((4, 1)), np.ones((4, 1))
+    )
+    for alarm in alarms:
+        with pytest.raises(InvalidEpisode, match="constraint_totals"):
+            alarm.observe(outside)
+        assert alarm.episodes == 80
+
+
+def test_a_meter_goes_on_with_what_was_declared(tmp_path: Path) -> None:
+    meter = SafetyMeter(COSTS, 0.2, thresholds=[12.0, 9.0], constraint_totals=[(0, 20), (6, 11)])
+    meter.save(tmp_path / "meter")
+    again = SafetyMeter.load(tmp_path / "meter")
+    assert again.delta == 0.2
+    for a, b in zip(meter.declared, again.declared, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_files_hold_what_they_always_held(tmp_path: Path) -> None:
+    """Shapes of arrays: with others, the files that exist could not be read any more."""
+    SafetyMeter(COSTS).save(tmp_path / "meter")
+    SafetyAlarm(COSTS).save(tmp_path / "alarm")
+    meter, _ = read_arrays(tmp_path / "meter", "meter")
+    alarm, _ = read_arrays(tmp_path / "alarm", "alarm")
+    declared = {
+        "declared.alpha": (0,),
+        "declared.values": (2, 2),
+        "declared.limits": (2, 2),
+        "mask": (3, 2, 1),
+    }
+    assert {name: array.shape for name, array in meter.items()} == {
+        **declared, "state.reward": (2, 4), "state.product": (4, 8), "state.power": (4, 8), "state.drift": (4, 8),
+        "state.total": (4,), "state.counted": (1,),
+    }  # fmt: skip
+    assert {name: array.shape for name, array in alarm.items()} == {
+        **declared, "state.wealth": (2, 8), "state.evidence": (2,), "state.counted": (2,),
+    }  # fmt: skip

@@ -119,6 +119,15 @@ def test_the_mean_of_samples_is_that_of_a_dense_search(n: int) -> None:
     assert found == pytest.approx(ref.sample_mean(counts, totals, H, SHARE), abs=6e-5)
 
 
+def test_the_mean_of_very_many_samples_is_known_and_nothing_overflows() -> None:
+    n = 1e6
+    sums = n * np.array([6.0, 5.0, 25.0, 30.0, 36.0])  # six samples an episode, five of them 1
+    found = lower_sample_mean(sums, 6.0, math.log(1 / SHARE))
+    assert 5 / 6 - 0.01 < found < 5 / 6
+    none = lower_sample_mean(sums * [1.0, 0.0, 0.0, 0.0, 1.0], 6.0, math.log(1 / SHARE))
+    assert none == 0.0
+
+
 def test_a_window_is_that_of_the_slow_reading_after_taking_back() -> None:
     rng = np.random.default_rng(3)
     x = rng.random(400) * 0.5
@@ -248,3 +257,23 @@ def test_a_proof_takes_as_long_as_the_quotient_says() -> None:
 def test_lengths_refuse_nonsense(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidOption):
         episodes_to_proof(**({"room": 1.0, "deviation": 1.0} | wrong))
+
+
+@pytest.mark.parametrize(
+    ("room", "deviation", "delta", "m"),
+    [(0.4, 1.4, 0.05, 1), (0.4, 0.5, 0.05, 1), (0.5, 0.9, 0.3, 4), (3.0, 0.5, 0.05, 1), (50.0, 1.0, 0.9, 1)],
+)  # fmt: skip
+def test_a_proof_takes_no_episode_more_than_it_needs(
+    room: float, deviation: float, delta: float, m: int
+) -> None:
+    """The mixture planned for n reaches m / delta with the average of n episodes, and that for n - 1 does not."""
+
+    def reached(n: int) -> bool:
+        k = np.arange(-6, 10)
+        rates, prior = np.sqrt(10.0 / (n * 4.0**k)), 1.0 / (1.0 + k**2)
+        gain = n * (rates * room / deviation - rates**2 / 2.0)
+        return bool(np.logaddexp.reduce(np.log(prior / prior.sum()) + gain) >= math.log(m / delta))
+
+    needed = episodes_to_proof(room, deviation, delta, constraints=m)
+    assert reached(needed)
+    assert needed == 1 or not reached(needed - 1)

@@ -8,14 +8,23 @@ from typing import Any
 import numpy as np
 import pytest
 
+from safespot.arrays import InsideEpisode
+from safespot.errors import InvalidFile
 from safespot.evidence.totals import (
+    Totals,
+    bounds_at,
+    check_totals_state,
     grow_totals,
+    has_room_for_hints,
+    learn_from_totals,
+    make_totals,
     observe_totals,
     total_rates,
     total_state,
     totals_have_room,
 )
 from safespot.kernels.jit import no_refcount
+from safespot.learners.limits import limits_arrays
 
 from . import reference as ref
 
@@ -171,3 +180,129 @@ def test_constraints_share_delta_and_the_rest_is_their_own() -> None:
     alone = bounds(np.ascontiguousarray(hints[:, :, :1]))
     assert both[0][0] < alone[0][0]
     assert both[1][0] > alone[1][0]
+
+
+# A learner's record of them, and files
+
+NO_RADII: Any = None  # totals need none
+KINDS: dict[str, dict[str, Any]] = {
+    "episodes": {}, "steps": {"independent_hints": True}, "shared": {"shared_threshold": True},
+    "samples": {"independent_hints": True, "shared_threshold": True}, "window": {"window": 0.3},
+}  # fmt: skip
+
+
+def learned(kind: str, n: int, m: int = 2, **options: Any) -> tuple[Totals, Array, Array]:
+    """A record that has seen n episodes, and the bounds that it handed on."""
+    totals = make_totals(total_rates(m, H, 0.05, planned=50, **KINDS[kind], **options), H)
+    lower, upper = np.zeros(m), np.full(m, float(H))
+    for hints in hints_of(n, missing=0.1, m=m):
+        if not has_room_for_hints(totals):
+            totals = totals._replace(state=grow_totals(totals.state))
+        episode = InsideEpisode(
+            np.zeros(H + 1, np.int64), np.zeros(H, np.int64), np.zeros(H), np.zeros((H, m)), hints
+        )
+        learn_from_totals(totals, NO_RADII, episode, lower, upper)
+    return totals, lower, upper
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_learner_has_the_bounds_of_its_record(kind: str) -> None:
+    n = 200 if kind in ("window", "shared") else 40
+    totals, lower, upper = learned(kind, n)
+    np.testing.assert_array_equal([lower, upper], totals.bounds)
+    found = bounds(hints_of(n, missing=0.1, m=2), planned=50, **KINDS[kind])
+    np.testing.assert_array_equal([lower, upper], found[:2])
+    assert (lower[0], upper[0]) != (lower[1], upper[1])
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "window"])
+def test_bounds_at_another_confidence_are_read_from_the_same_episodes(kind: str) -> None:
+    limits = np.array([[0.5, 0.0], [4.5, 5.0]])
+    totals, lower, upper = learned(kind, 200 if kind == "shared" else 40, limits=limits)
+    before = [array.copy() for array in (*totals.state.means, totals.bounds)]
+    low, high = bounds_at(totals, totals.rates.level)
+    # At the learner's own confidence they are its own, but for when they were read.
+    np.testing.assert_allclose([low, high], [lower, upper], atol=0.1)
+    wide_low, wide_high = bounds_at(totals, totals.rates.level + 3.0)
+    assert (wide_low < low).all()
+    assert (high < wide_high).all()
+    none = bounds_at(totals, 1e6)
+    np.testing.assert_array_equal(none, limits)
+    for now, then in zip((*totals.state.means, totals.bounds), before, strict=True):
+        if now is not totals.state.means.terms:  # a buffer
+            np.testing.assert_array_equal(now, then)
+
+
+def test_shared_samples_are_read_when_their_number_has_grown() -> None:
+    """The bounds stand still between readings, which come at counts that grow by one part in 32."""
+    due, totals = 1, learned("shared", 0)[0]
+    for t, hints in enumerate(hints_of(140, m=2), start=1):
+        before = totals.bounds.copy()
+        observe_totals(totals.rates, totals.state, hints, totals.bounds[0], totals.bounds[1])
+        if t < due:
+            np.testing.assert_array_equal(totals.bounds, before)
+        else:
+            due = t + max(1, t // 32)
+        assert totals.state.due.tolist() == [due]
+    assert (totals.bounds[0] > 0.0).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_record_has_room_for_what_its_kind_needs(kind: str) -> None:
+    """The arrays of a file: another shape would not be that of files that exist."""
+    state, window = learned(kind, 0)[0].state, kind == "window"
+    rows = 0 if kind in ("shared", "window") else 4
+    assert state.means.weight.shape == (rows, 16)
+    assert state.by_step.shape == (4 if kind == "steps" else 0, H)
+    assert state.samples.shape == (2 if kind == "shared" else 0, 5)
+    assert state.powers.shape == (4 if window else 0, 4)
+    assert state.ring.shape == ((64, 4, 2) if window else (0, 0, 2))
+    assert (state.span.shape, state.due.shape) == ((3,), (1,))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n", [0, 1, 250])
+def test_a_record_comes_back_from_its_arrays(kind: str, n: int) -> None:
+    totals = learned(kind, n)[0]
+    found = check_totals_state(learned(kind, 0)[0], limits_arrays(totals))
+    for a, b in zip(
+        (*found.state.means[:-1], *found.state[1:], found.bounds),
+        (*totals.state.means[:-1], *totals.state[1:], totals.bounds),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(a, b)
+
+
+def put(index: Any, value: float) -> Any:
+    def change(array: Array) -> Array:
+        array[index] = value
+        return array
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "change"),
+    [
+        ("window", "span", put(0, -1)), ("window", "span", put(0, 2**53 + 1)), ("window", "span", put(1, 11)),
+        ("window", "span", put(2, 64)), ("window", "span", put(2, -1)), ("window", "ring", put((0, 0, 0), 1.5)),
+        ("window", "ring", put((0, 0, 1), -1.5)), ("window", "ring", lambda a: a[:0]),
+        ("window", "ring", lambda a: a[:5]), ("window", "ring", lambda a: a[:, :2]),
+        ("window", "powers", put((0, 0), np.nan)), ("window", "powers", lambda a: a[:1]),
+        ("window", "bounds", put((0, 0), np.inf)), ("episodes", "ring", lambda a: np.zeros((64, 0, 2))),
+        ("episodes", "span", put(0, 7)), ("episodes", "span", put(1, 1)),
+        ("episodes", "means.product", put((0, 0), 0.0)), ("episodes", "means.power", put((0, 0), 0.5)),
+        ("episodes", "means.total", put(0, -1.0)), ("episodes", "means.total", put(0, 41.0)),
+        ("episodes", "means.lower", put(0, -0.1)), ("episodes", "means.lower", put(0, 1.1)),
+        ("episodes", "means.counted", put(0, 400.0)), ("episodes", "means.weight", lambda a: a[:, 1:]),
+        ("episodes", "means.weight", lambda a: a.astype(np.float32)), ("episodes", "due", put(0, np.nan)),
+        ("episodes", "bounds", put((0, 0), -0.1)), ("episodes", "bounds", put((1, 1), H + 0.1)),
+        ("episodes", "bounds", lambda a: a[::-1].copy()), ("shared", "samples", lambda a: a[:, :4]),
+    ],
+)  # fmt: skip
+def test_totals_from_a_file_must_fit(kind: str, name: str, change: Any) -> None:
+    totals, fresh = learned(kind, 40)[0], learned(kind, 0)[0]
+    arrays = {k: v.copy() for k, v in limits_arrays(totals).items()}
+    check_totals_state(fresh, arrays)
+    with pytest.raises(InvalidFile):
+        check_totals_state(fresh, {**arrays, name: change(arrays[name])})

@@ -396,6 +396,27 @@ def learned(problem: ss.Problem, episodes: int, **options: Any) -> Spot:
     return learner
 
 
+def test_caution_is_halved_until_there_is_a_policy() -> None:
+    bandit = ss.problems.make("bandit")
+    for episodes, caution in ((40, 0.25), (100, 0.5), (2_000, 1.0)):
+        learner = ss.Uniform(**bandit.interface, episodes=2_000)
+        ss.learn(bandit, learner, episodes)
+        assert ss.propose_policy(learner).caution == caution
+
+
+def test_where_a_proposal_never_goes_it_does_what_is_safest() -> None:
+    """State 1 is not worth the way; in there action 0 earns most, and action 1 alone is safe."""
+    transitions = np.zeros((2, 2, 2))
+    transitions[:, 0, 0] = transitions[:, 1, 1] = 1.0
+    cmdp = ss.CMDP(transitions, [[0.9, 0.0], [1.0, 0.0]], [[[1.0, 1.0], [0.0, 0.6]]], [0.5], horizon=2)  # fmt: skip
+    problem = ss.Problem(cmdp)
+    learner = ss.Uniform(**problem.interface, episodes=4_000)
+    ss.learn(problem, learner)
+    policy = ss.propose_policy(learner).policy
+    assert policy[0, 0].tolist() == [1.0, 0.0]
+    assert policy[1, 1].tolist() == [0.0, 1.0]
+
+
 def test_a_proposal_with_full_caution_is_certified_and_good() -> None:
     problem = sure_problem()
     learner = learned(problem, 100_000, thresholds=[0.5])

@@ -40,6 +40,9 @@ def test_bounds_are_those_of_the_slow_reading(known: bool) -> None:
     log = logged(problem, behaviour, 400, thresholds=[1.2] if known else None)
     pi = np.array([[0.9, 0.1], [0.6, 0.4]])
     found = ss.evaluate_log(log, pi, behaviour, delta=0.1)
+    certificate = found.certificate
+    assert certificate.confidence == pytest.approx(0.9)
+    assert certificate.difference_confidence == pytest.approx(0.8)
     rest = [e for t, e in enumerate(log.episodes) if t % 4 != 3]
     states, actions = (np.array([getattr(e, k) for e in rest]) for k in ("states", "actions"))
     ratios = (pi / behaviour)[states[:, :-1], actions]
@@ -58,6 +61,17 @@ def test_bounds_are_those_of_the_slow_reading(known: bool) -> None:
     lower = 4.0 * ref.fixed_mean((w * rewards).sum(axis=1) / 4.0, share, len(rest))
     assert found.reward_bounds[0] == pytest.approx(lower, abs=1e-9)
     assert found.effective_episodes == pytest.approx(w[:, 1].sum() ** 2 / (w[:, 1] ** 2).sum())
+
+
+def test_effective_episodes_count_the_whole_episode() -> None:
+    """Kish's number of the weights at the last of three steps, of the episodes that chose nothing."""
+    cmdp = ss.CMDP(np.ones((1, 2, 1)), [[0.2, 0.9]], [[[0.9, 0.1]]], [1.0], horizon=3)
+    log = logged(ss.Problem(cmdp), [[0.5, 0.5]], 200)
+    pi = np.array([[[0.9, 0.1]], [[0.8, 0.2]], [[0.3, 0.7]]])
+    found = ss.evaluate_log(log, pi, [[0.5, 0.5]])
+    rest = [e for t, e in enumerate(log.episodes) if t % 4 != 3]
+    w = np.array([np.prod(pi[range(3), 0, e.actions] / 0.5) for e in rest])
+    assert found.effective_episodes == pytest.approx(w.sum() ** 2 / (w**2).sum())
 
 
 @pytest.mark.parametrize("clip", [1.0, 2.0, 8.0, 1e9])

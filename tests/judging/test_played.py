@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 
 import safespot as ss
 from safespot.data.logs import columns
+from safespot.evidence.sequences import changing_means, sums_of_means
 from safespot.judging import played as judged
 from tests.evidence import reference as ref
 
@@ -52,6 +55,8 @@ def test_one_policy_is_named_and_proven() -> None:
     assert found.certificate.covers(found.policy)
     assert found.certificate.subject == "policy"
     assert "of the one policy that played them" in str(found)
+    assert "on 800 episodes as they were played" in " ".join(str(found).split())
+    assert "left out of the log" not in " ".join(str(found).split())
     low, high = found.certificate.difference_bounds
     assert low[0] <= 0.4 <= high[0]
 
@@ -148,6 +153,56 @@ def test_the_first_proof_is_when_one_would_first_have_been_told() -> None:
     assert judged.first_proof(few) is None
 
 
+def test_every_start_has_its_share_of_delta() -> None:
+    """Half is the first episode's; 2^k and 3 2^(k-1) episodes later, k = 5 ... 36, share the other half."""
+    found = dict(judged._starts(10**12, 0.1))
+    later = [2**k for k in range(5, 37)] + [3 * 2**k for k in range(4, 36)]
+    assert found == {0: 0.05, **dict.fromkeys(later, 0.05 / 64)}
+    assert list(dict(judged._starts(64, 0.1))) == [0, 32, 48]
+    assert list(dict(judged._starts(65, 0.1))) == [0, 32, 48, 64]
+
+
+def test_a_proof_is_found_at_the_first_count_that_gives_it() -> None:
+    """The first counts are all looked at; a bound that is just enough is enough."""
+    rows, level, low = np.full((30, 1), 0.9), np.array([2.0]), np.empty(1)
+
+    def proven(kept: float) -> int:
+        state = changing_means(1)
+        return judged.proven_after(state, rows, level, np.array([kept]), np.empty(1))
+
+    state, sums = changing_means(1), []
+    for row in rows:
+        judged.watch_changing(state, row[None])
+        sums_of_means(state, level, low)
+        sums.append(float(low[0]))
+    means = np.array(sums) / np.arange(1, 31)
+    assert means[19] > means[:19].max() > 0.0
+    assert proven(means[19] * (1.0 - 1e-12)) == 20
+    assert proven(0.0) == 1
+    assert proven(1.0) == 0
+
+
+def certificates() -> Iterator[ss.Certificate]:
+    """Not decided yet, of each kind that rests on episodes alone."""
+    problem = toy(0.8, 1.4)
+    yield ss.certify_played(ss.learn(problem, fixed(problem), 40)).certificate
+    yield ss.certify_by_trial(problem, SAFE, 30)
+    coin = np.array([[0.5, 0.5]])
+    log = ss.read_log(columns(episodes_of(problem, coin, 60)), **problem.interface)
+    yield ss.evaluate_log(log, [[0.9, 0.1]], coin).certificate
+
+
+def test_more_episodes_are_those_after_which_the_bounds_would_leave_0() -> None:
+    """As far as they shrink with the root of the episodes, around the middle that they have now."""
+    for found in certificates():
+        low, high = (float(end[0]) for end in found.difference_bounds)
+        assert low < 0.0 < high
+        assert found.verdict == ("unknown",)
+        shrink = (low + high) / (high - low)
+        total = found.episodes + float(found.more[0])
+        assert total == pytest.approx(found.episodes / shrink**2, abs=1.0)
+
+
 def test_a_log_is_about_the_practice_unless_the_policy_is_given() -> None:
     problem = toy(0.8, 1.0)
     log = ss.read_log(columns(episodes_of(problem, SAFE, 1_500)), **problem.interface)
@@ -158,6 +213,7 @@ def test_a_log_is_about_the_practice_unless_the_policy_is_given() -> None:
     assert found.mixture is None
     assert not found.certificate.covers(np.repeat(SAFE[None], 2, axis=0))
     assert "of the practice that made them" in str(found)
+    assert "of 1,500 episodes of a log" in " ".join(str(found).split())
     assert "the practice goes on as it was" in str(found)
     known = ss.certify_played(log, behaviour=SAFE)
     assert known.certificate.subject == "policy"
@@ -170,6 +226,9 @@ def test_a_log_is_about_the_practice_unless_the_policy_is_given() -> None:
     doubtful = ss.certify_played(ss.read_log(table, **problem.interface)).certificate
     assert doubtful.verdict == ("unknown",)
     assert "1 episodes were left out" in str(doubtful)
+    said = " ".join(str(doubtful).split())
+    assert "(1 others were rejected)" in said
+    assert "those that were left out of the log too" in said
     sharper = ss.certify_played(log, thresholds=[1.0], constraint_totals=(0, 2)).certificate
     assert np.subtract(*sharper.difference_bounds) > np.subtract(
         *found.certificate.difference_bounds
@@ -243,6 +302,9 @@ def test_wrong_calls_say_what_to_do() -> None:
         ss.certify_played(run, thresholds=[1.0])
     with pytest.raises(ss.InvalidOption, match="delta"):
         ss.certify_played(run, delta=1.0)
+    one = ss.read_log(columns(episodes_of(problem, SAFE, 1)), **problem.interface)
+    with pytest.raises(ss.InvalidOption, match="has no episode that can be used"):
+        ss.certify_played(dataclasses.replace(one, episodes=()))
     found = ss.certify_played(ss.learn(problem, moving(problem), 20))
     assert found.mixture is not None
     with pytest.raises(ss.InvalidOption, match="rng"):

@@ -9,7 +9,9 @@ import pytest
 
 import safespot as ss
 from safespot.data.logs import columns
+from safespot.evidence.lengths import episodes_to_proof
 from safespot.judging.propose_log import proven_limits
+from tests.evidence import reference as ref
 from tests.support.ward import ward
 
 # What the ward's doctors do: careful, and a little at random.
@@ -105,6 +107,17 @@ def test_what_was_never_or_hardly_tried_stays_out() -> None:
     )
 
 
+def test_what_was_done_once_is_rare() -> None:
+    once = ss.propose(ss.read_log(table([0] * 30 + [1], [0.5] * 31)))
+    assert any("so do 1 that were taken in fewer than 10 cases" in each for each in once.reasons)
+    said = "Nothing is proven of this policy yet. A trial of about"
+    assert once.reasons[-1].startswith(said)
+    ten = ss.propose(ss.read_log(table([0] * 30 + [1] * 10, [0.5] * 30 + [1.0] * 10)))
+    assert ten.policy[0, 0].tolist() == [0.0, 1.0]
+    alone = ss.propose(ss.read_log(table([0], [0.5]), actions=2))
+    assert any("1 actions that nobody took" in each for each in alone.reasons)
+
+
 def test_the_policy_that_made_the_log_keeps_its_proof() -> None:
     log = ss.read_log(table([0] * 200, [0.5] * 200))
     proposal = ss.propose(log, behaviour=[[1.0]])
@@ -121,6 +134,7 @@ def test_few_episodes_that_are_alike_do_not_show_that_all_are() -> None:
     assert many.trial_episodes is not None
     assert many.trial_episodes < 10
     assert one.room_errors[0] > many.room_errors[0] > 0.0
+    assert one.room_errors[0] == pytest.approx(0.25, abs=0.05)  # a quarter of the limit's range
 
 
 def test_steps_that_differ_are_told_of_and_counted_apart() -> None:
@@ -138,6 +152,89 @@ def test_steps_that_differ_are_told_of_and_counted_apart() -> None:
         "so they share their counts" in ss.propose(ss.read_log(alike, stationary=True)).reasons[1]
     )
     assert "with stationary=True" in " ".join(ss.propose(ss.read_log(alike)).reasons[1].split())
+
+
+def test_steps_share_what_was_tried_only_where_they_are_said_to_be_alike() -> None:
+    """Action 1 pays more, and was tried at the second step alone."""
+    n = 200
+    action = np.ravel([[0, k % 2] for k in range(n)])
+    rows = {
+        "episode": np.repeat(range(n), 2), "step": np.tile([0, 1], n), "state": [0] * 2 * n, "action": action,
+        "reward": np.where(action == 1, 0.8, 0.2), "constraint_0": [1.0] * 2 * n, "threshold_0": [0.2] * 2 * n,
+        "next_state": [0] * 2 * n,
+    }  # fmt: skip
+    apart, alike = (ss.propose(ss.read_log(rows, stationary=s)).policy for s in (False, True))
+    assert apart[:, 0].tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    assert alike[:, 0].tolist() == [[0.0, 1.0], [0.0, 1.0]]
+
+
+def test_an_action_that_may_not_be_taken_at_a_step_is_not_untried_there() -> None:
+    n, mask = 30, np.ones((2, 1, 2), np.bool_)
+    mask[1, 0, 1] = False
+    rows = {
+        "episode": np.repeat(range(n), 2), "step": np.tile([0, 1], n), "state": [0] * 2 * n,
+        "action": np.ravel([[k % 2, 0] for k in range(n)]), "reward": [0.5] * 2 * n,
+        "constraint_0": [1.0] * 2 * n, "threshold_0": [0.2] * 2 * n, "next_state": [0] * 2 * n,
+    }  # fmt: skip
+    for given, untried in ((mask, 0), (None, 1)):
+        said = ss.propose(ss.read_log(rows, action_mask=given)).reasons
+        assert any(f"{untried} actions that nobody took" in each for each in said)
+
+
+def test_a_stance_of_one_half_plans_for_the_middle_of_the_limit() -> None:
+    """Action 0 keeps 1 and earns little, action 1 keeps nothing: as often as the limit asks for, to the last bit."""
+    actions = [0, 1] * 100
+    rows = {
+        **table(actions, [0.2, 0.9] * 100), "constraint_0": [1.0, 0.0] * 100, "threshold_0": [0.3, 0.7] * 100,
+    }  # fmt: skip
+    even = ss.propose(ss.read_log(rows), stance=0.5)
+    assert even.room[0] == pytest.approx(0.0, abs=1e-6)
+    low, high = even.threshold_bounds
+    assert even.policy[0, 0, 0] == pytest.approx((low[0] + high[0]) / 2.0, abs=0.01)
+
+
+def test_errors_are_those_of_means_in_the_users_units() -> None:
+    """0.6 of 1,000 rewards are 10, 0.8 of the constraints 1, and limits are sampled at 0 and 0.4."""
+    n = 1_000
+    rows = {
+        **table([0] * n, [10.0] * 600 + [0.0] * 400),
+        "constraint_0": ([1.0] * 4 + [0.0]) * 200,
+        "threshold_0": [0.0, 0.4] * 500,
+    }
+    log = ss.read_log(rows, ranges={"reward": (0, 10)})
+    found = ss.propose(log, delta=0.1)
+    assert found.reward == pytest.approx(6.0, rel=0.01)
+    assert found.reward_error == pytest.approx(10.0 * np.sqrt(0.6 * 0.4 / n), rel=0.01)
+    assert found.room[0] == pytest.approx(0.6, abs=0.01)
+    assert found.room_errors[0] == pytest.approx(np.sqrt((0.8 * 0.2 + 0.04) / n), rel=0.01)
+    takes = episodes_to_proof(0.6, np.sqrt(0.8 * 0.2 + 0.04), 0.1, constraints=1)
+    assert found.trial_episodes == pytest.approx(takes, rel=0.03)
+    assert (found.certificate.confidence, found.certificate.difference_confidence) == (0.9, 0.9)
+    assert found.certificate.episodes == 0
+
+
+def test_two_limits_share_delta() -> None:
+    """So each is known as well as one alone is with half of delta."""
+    rng, n = np.random.default_rng(0), 60
+    hints = rng.random((2, n))
+    both = {
+        **table([0] * n, [0.5] * n), "threshold_0": hints[0], "constraint_1": [1.0] * n, "threshold_1": hints[1],
+    }  # fmt: skip
+    found = proven_limits(ss.read_log(both), delta=0.1)
+    for i in (0, 1):
+        one = {**table([0] * n, [0.5] * n), "threshold_0": hints[i]}
+        for end, alone in zip(found, proven_limits(ss.read_log(one), delta=0.05), strict=True):
+            assert end[i] == pytest.approx(alone[0], abs=1e-12)
+        # Two sides of each share it, too.
+        assert found[0][i] == pytest.approx(ref.fixed_mean(hints[i], 0.1 / 4, n), abs=1e-9)
+
+
+def test_what_is_declared_of_thresholds_bounds_them() -> None:
+    log = ss.read_log(table([0] * 20, [0.5] * 20))
+    low, high = ss.propose(log, threshold_totals=(0.1, 0.4)).threshold_bounds
+    assert 0.1 < low[0] < 0.2 < high[0] < 0.4
+    wide = ss.propose(log).threshold_bounds
+    assert wide[0][0] < low[0] < high[0] < wide[1][0]
 
 
 def test_rejected_episodes_leave_nothing_proven_and_names_are_used() -> None:

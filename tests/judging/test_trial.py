@@ -117,6 +117,33 @@ def test_totals_outside_of_what_was_declared_are_refused() -> None:
 # Certificates
 
 
+def two_limits() -> ss.Problem:
+    """As `toy`, with a limit that the safe action keeps and one that it breaks."""
+    constraints = [[[0.9, 0.0]], [[0.2, 0.0]]]
+    return ss.Problem(ss.CMDP(np.ones((1, 2, 1)), [[0.2, 0.9]], constraints, [1.0, 0.6], horizon=2))
+
+
+def test_episodes_are_summed_limit_by_limit() -> None:
+    """Reward, constraints and thresholds, two equal sides each, as nothing is missing."""
+    sums = trials._from_problem(two_limits(), np.repeat(SAFE[None], 2, axis=0), 0)(60)
+    rewards, values, limits = np.split(sums, [2, 6], axis=1)
+    for part in (rewards, values, limits):
+        one, other = np.split(part, 2, axis=1)
+        np.testing.assert_array_equal(one, other)
+    means = np.r_[rewards[:, :1].mean(), values[:, :2].mean(0), limits[:, :2].mean(0)]
+    np.testing.assert_allclose(means, [0.4, 1.8, 0.4, 1.0, 0.6], atol=0.4)
+
+
+def test_each_of_two_limits_has_its_own_bounds() -> None:
+    found = ss.certify_by_trial(two_limits(), SAFE, 1_000)
+    for bounds, truth in ((found.value_bounds, [1.8, 0.4]), (found.threshold_bounds, [1.0, 0.6])):
+        low, high = bounds
+        assert (low <= truth).all()
+        assert (high >= truth).all()
+        assert (high - low < 0.4).all()
+    assert found.verdict == ("safe", "unsafe")
+
+
 @pytest.mark.parametrize("early", [False, True])
 def test_a_trial_is_wrong_in_at_most_delta_of_the_runs(early: bool) -> None:
     wrong = count_wrong(60, 100, early, delta=0.3)
@@ -182,6 +209,7 @@ def test_episodes_needed_are_the_fewest() -> None:
             assert (1.0 - above - low <= width) == enough
     assert episodes_needed(1.0, 14.0, deviation=1.0) < episodes_needed(1.0, 14.0) / 5
     assert episodes_needed(100.0, 1.0) == 2
+    assert episodes_needed(1.0, 14.0, deviation=0.0) < episodes_needed(1.0, 14.0, deviation=1.0)
 
 
 def test_costs_in_units_of_their_own() -> None:

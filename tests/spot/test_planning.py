@@ -100,6 +100,10 @@ def test_each_kernel_of_a_step() -> None:
     G, total = rng.random((1 + m, S)), np.full((1 + m, S * A), 9.0)
     planning.back_up(statistics.successors, A, 0, 0, S, G, total)
     np.testing.assert_allclose(total, G @ statistics.successors.dense[0], rtol=1e-14)
+    part = np.full_like(total, 9.0)
+    planning.back_up(statistics.successors, A, 0, 2, 3, G, part)  # state 2 alone
+    np.testing.assert_allclose(part[:, :A], total[:, 2 * A :], rtol=1e-14)
+    assert (part[:, A:] == 9.0).all()
     lists, some = (
         visited(visits.empty_statistics(H, S, A, m, dense=False), 1, 50),
         total * 0 + 9.0,

@@ -34,7 +34,9 @@ def samples(seed: int, episodes: int, H: int, pairs: int, m: int, missing: float
 def filled(window: Window, history: Samples) -> Window:
     for pairs, signals in history:
         while window.pairs.shape[0] and window.span[1] == window.pairs.shape[0]:
+            assert not windows.ring_has_room(window)
             window = windows.grow_window(window)
+        assert windows.ring_has_room(window)
         windows.add_to_window(window, pairs, signals)
     return window
 
@@ -290,6 +292,8 @@ def put(index: Any, value: float) -> Any:
         ("n", put((0, 0), 21)),
         ("n", lambda a: a + np.eye(2, 6, dtype=np.int64)),
         ("starts", put(0, 2**60)),
+        ("known", lambda a: a.astype(np.int8)),
+        ("how_many", lambda a: a.astype(np.int32)),
         ("sums", put((0, 0, 0), np.nan)),
         ("sums", put((0, 0, 0), 20.5)),
         ("sums", put((1, 1, 1), -0.5)),
@@ -308,6 +312,8 @@ def test_statistics_from_a_file_must_fit(name: str, change: Any) -> None:
     [
         ("actions", put(0, 2)),
         ("actions", put(0, -1)),
+        ("actions", put(-1, 2)),  # an entry that no list has yet
+        ("states", put(-1, 3)),
         ("actions", lambda a: a[:-1]),
         ("states", put(0, 3)),
         ("states", put(0, -1)),
@@ -355,6 +361,8 @@ def test_a_pool_from_a_file_must_fit(name: str, change: Any) -> None:
         ("span", put(0, 0)),
         ("span", put(2, 64)),
         ("span", put(2, -1)),
+        ("carries", lambda a: a.astype(np.float32)),
+        ("samples", lambda a: a[:, :1]),
     ],
 )
 def test_a_window_from_a_file_must_fit(name: str, change: Any) -> None:
@@ -363,3 +371,57 @@ def test_a_window_from_a_file_must_fit(name: str, change: Any) -> None:
     assert windows.check_window(fresh, loaded) is loaded
     with pytest.raises(InvalidFile):
         windows.check_window(fresh, changed(loaded, name, change))
+
+
+@pytest.mark.parametrize("times", [0, 1, 20])
+@pytest.mark.parametrize("dense", [True, False])
+def test_statistics_that_were_counted_are_accepted(times: int, dense: bool) -> None:
+    """States that were never met have no list, and the first episode is one."""
+    fresh = visits.empty_statistics(2, 3, 2, 1, dense=dense)
+    loaded = visited(visits.empty_statistics(2, 3, 2, 1, dense=dense), 0, times)
+    assert visits.check_statistics(fresh, loaded) is loaded
+
+
+@pytest.mark.parametrize("gamma", [1.0, 0.5, 0.1])
+def test_windows_that_were_filled_are_accepted(gamma: float) -> None:
+    """From the first episode on, and after the ring has grown."""
+    fresh = windows.empty_window(2, 6, 1, gamma)
+    history = samples(0, 300, 2, 6, 1, 0.1)
+    for episodes in (0, 1, 2, 3, 30, 300):
+        loaded = filled(windows.empty_window(2, 6, 1, gamma), history[:episodes])
+        assert windows.check_window(fresh, loaded) is loaded
+    assert (len(loaded.pairs) > 64) == (gamma == 0.5)
+
+
+def test_a_window_without_history_has_no_oldest_episode() -> None:
+    fresh = windows.empty_window(2, 6, 1, 1.0)
+    loaded = filled(windows.empty_window(2, 6, 1, 1.0), samples(0, 30, 2, 6, 1, 0.1))
+    ring = windows.empty_window(2, 6, 1, 0.5)
+    for bad in (
+        changed(loaded, "span", put(2, 1)),
+        changed(loaded, "span", put(1, 29)),
+        loaded._replace(pairs=ring.pairs, samples=ring.samples),
+        loaded._replace(samples=ring.samples),
+    ):
+        with pytest.raises(InvalidFile):
+            windows.check_window(fresh, bad)
+
+
+@pytest.mark.parametrize(("pairs", "leaves"), [(1, 1), (2, 2), (3, 4), (8, 8), (9, 16)])
+def test_the_tree_has_a_leaf_for_each_pair_and_no_more_than_it_must(
+    pairs: int, leaves: int
+) -> None:
+    assert windows.empty_window(2, pairs, 1, 0.5).tree.shape == (2, 2 * leaves)
+
+
+def test_what_a_layout_does_not_use_is_empty() -> None:
+    """These are the arrays of files: with other shapes, those that exist could not be read."""
+    block, lists = (
+        visits.empty_statistics(2, 3, 2, 1, dense=dense).successors for dense in (True, False)
+    )
+    assert block.dense.shape == (2, 3, 6)
+    assert {array.shape for array in (block.where, block.length, block.room)} == {(0, 0)}
+    assert {array.shape for array in (block.actions, block.states, block.counts)} == {(0,)}
+    assert lists.dense.shape == (0, 0, 0)
+    assert {array.shape for array in (lists.where, lists.length, lists.room)} == {(2, 3)}
+    assert {array.shape for array in (lists.actions, lists.states, lists.counts)} == {(12,)}

@@ -157,7 +157,7 @@ def test_a_plan_that_fails_fails_again_and_no_episode_is_lost(
         return plan(self)
 
     monkeypatch.setattr(type(subject.make()), "plan", fails)
-    plain = subject.make()
+    plain, failed = subject.make(), []
     with ss.open(tmp_path / "it", subject.make()) as learner:
         for e in episodes(6, subject):
             for it in (learner, plain):
@@ -165,6 +165,8 @@ def test_a_plan_that_fails_fails_again_and_no_episode_is_lost(
                     it.observe(e)
                 except ss.SolverError:
                     assert it.episode == 4
+                    failed.append(it)
+    assert failed == [learner, plain]  # both say so
     assert calls[0] == 12
     assert same(tmp_path / "it", plain)
 
@@ -197,10 +199,13 @@ def test_another_configuration_is_refused_and_named(tmp_path: Path) -> None:
     other = dict(SPOT.interface, action_mask=np.ones((4, 3), bool))
     with pytest.raises(ss.InvalidOption, match="action_mask is an array there and an array here"):
         ss.open(tmp_path / "it", ss.learners.make("spot", other, **SPOT.options))
-    with pytest.raises(ss.InvalidOption, match="learner is 'spot' there and 'uniform' here"):
+    with pytest.raises(
+        ss.InvalidOption, match="learner is 'spot' there and 'uniform' here"
+    ) as error:
         ss.open(tmp_path / "it", ss.Uniform(**SPOT.interface, episodes=3000))
     with ss.open(tmp_path / "it", SPOT.make()) as learner:  # it was not harmed, nor left locked
         assert learner.episode == 4
+    del error  # whose frames hold what was not released
 
 
 def test_an_array_among_the_options_counts(tmp_path: Path) -> None:

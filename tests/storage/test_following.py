@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -68,6 +69,32 @@ def test_where_the_first_journals_are_gone(tmp_path: Path) -> None:
         for e in seen[10:]:
             meter.observe(e)
         np.testing.assert_array_equal(watched.meter.violation_bounds, meter.violation_bounds)
+
+
+def test_where_the_first_journal_is_still_to_come(tmp_path: Path) -> None:
+    """The learner had seen episodes before it became durable; its onlooker is there between snapshot and journal."""
+    folder, learner, seen = tmp_path / "it", SPOT.make(), episodes(9)
+    for e in seen[:3]:
+        learner.observe(e)
+    ss.open(folder, learner).close()
+    journal.place(folder, 3).unlink()
+    watched = Following(folder)
+    with ss.open(folder) as owner:
+        for n, e in enumerate(seen[3:], start=1):
+            owner.observe(e)
+            watched.update()
+            assert (watched.learner.episode, watched.meter.episodes) == (4 + n, n)
+            agree(watched, owner)
+
+
+def test_whoever_looks_on_is_not_warned_of_what_the_owner_was(tmp_path: Path) -> None:
+    with ss.open(tmp_path / "it", SPOT.make(episodes=1)) as owner:
+        owner.observe(episodes(1)[0])
+        with pytest.warns(UserWarning, match="beyond"):
+            owner.observe(episodes(2)[1])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            agree(Following(tmp_path / "it"), owner)
 
 
 def test_doubts_are_followed(tmp_path: Path) -> None:

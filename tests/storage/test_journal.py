@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,17 @@ def test_another_kind_of_file(changed: dict[str, Any], words: str, tmp_path: Pat
     with_header(path, **changed)
     with pytest.raises(ss.InvalidFile, match=words):
         journal.read(path, OWNER)
+
+
+def test_a_shorter_header_of_an_earlier_format_is_told_from_damage(tmp_path: Path) -> None:
+    path = tmp_path / "journal-000000000000"
+    for earlier in range(1, journal.FORMAT):
+        path.write_bytes(struct.pack("<8sI", journal.MAGIC, earlier) + b"x" * 2 * START)
+        with pytest.raises(ss.InvalidFile, match=f"format {earlier}, .*made by an earlier version"):
+            journal.read(path)
+        path.write_bytes(struct.pack("<8sI", b"elsewise", earlier) + b"x" * 2 * START)
+        with pytest.raises(ss.InvalidFile, match="is damaged at byte 0: it does not begin"):
+            journal.read(path)
 
 
 def test_a_header_alone_is_a_journal_and_one_byte_less_is_not(tmp_path: Path) -> None:

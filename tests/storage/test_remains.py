@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 
 import safespot as ss
 from safespot.storage import durable, journal, tables
-from tests.reliability.survival import digest
+from tests.reliability.disks import Power
+from tests.reliability.survival import digest, on
 from tests.support.contract import H, M, Subject
 
 SPOT = Subject("spot", "masked")
@@ -50,11 +52,24 @@ def test_a_snapshot_without_its_journal_serves_where_no_other_does(tmp_path: Pat
         learner.learner.save(folder / "snapshot-000000000010.safetensors")
     for number in (0, 5):
         (folder / f"snapshot-{number:012d}.safetensors").unlink()
+    assert durable.last_snapshot(folder)[0] == []  # it is not taken for a damaged one
     with ss.open(folder) as learner:
         assert digest(learner.learner) == digest(plain)
         assert journal.read(journal.place(folder, 10)).first == 10
         learner.observe(episodes(1)[0])
-    assert snapshots(folder) == [10]  # it is not taken for a damaged one
+    assert snapshots(folder) == [10]
+
+
+def test_a_snapshot_without_its_journal_is_made_anew(tmp_path: Path) -> None:
+    folder = tmp_path / "it"
+    plain = begin(folder, 10)
+    lonely = folder / "snapshot-000000000010.safetensors"
+    plain.save(lonely)
+    bad, learner = durable.last_snapshot(folder)
+    assert (bad, learner.episode) == ([lonely], 6)
+    with ss.open(folder) as opened:
+        assert digest(opened.learner) == digest(plain)
+    assert list(journal.numbered(folder, "journal")) == [0, 5, 10]
 
 
 def test_doubts_come_from_the_journal_before_where_a_snapshot_has_none(tmp_path: Path) -> None:
@@ -75,6 +90,35 @@ def test_doubts_come_from_the_journal_before_where_a_snapshot_has_none(tmp_path:
         assert learner.interface.doubts.clipped == 10
 
 
+def test_doubts_of_the_learner_that_is_given_stay(tmp_path: Path) -> None:
+    folder, given = tmp_path / "it", SPOT.make()
+    given.interface.doubts.rejected = 3
+    with ss.open(folder, given) as learner:
+        assert learner.interface.doubts.rejected == 3
+    journal.place(folder, 0).unlink()  # as where a process dies before it is made
+    with ss.open(folder, given) as learner:
+        assert learner.interface.doubts.rejected == 3
+    journal.place(folder, 0).unlink()
+    with ss.open(folder) as learner:  # nobody says what they were
+        assert learner.episode == 1
+
+
+def test_names_that_a_killed_process_gave_are_on_the_disk_before_anything_is_acknowledged(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "it"
+    folder.mkdir()
+    disk = Power()
+    with on(disk):
+        ss.open(folder, SPOT.make()).close()
+    first = next(k for k, (what, *_) in enumerate(disk.log) if what == "create")
+    assert ("folder", tmp_path) in disk.log[:first]  # the folder's own name
+    disk = Power()
+    with on(disk):
+        ss.open(folder).close()
+    assert ("folder", folder) in disk.log
+
+
 def test_a_snapshot_that_no_journal_leads_to_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "it"
     begin(folder, 3)
@@ -83,6 +127,34 @@ def test_a_snapshot_that_no_journal_leads_to_is_refused(tmp_path: Path) -> None:
     other.save(folder / "snapshot-000000000004.safetensors")
     with pytest.raises(ss.InvalidFile, match=r"no whole snapshot that .*journal-0+ follows or"):
         ss.open(folder)
+
+
+def test_doubts_come_back_with_the_journals(tmp_path: Path) -> None:
+    folder = tmp_path / "it"
+    with ss.open(folder, SPOT.make()) as learner:
+        learner.note_rejected(7)
+        learner.observe(episodes(1)[0])
+    with ss.open(folder) as learner:
+        assert learner.interface.doubts.rejected == 7
+
+
+def test_a_journal_of_another_shape_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "it"
+    begin(folder, 0)
+    path = journal.place(folder, 0)
+    found = journal.read(path)
+    journal.create(path, H + 1, M, 0, found.owner, found.snapshot, found.doubts)
+    with pytest.raises(ss.InvalidFile, match=r"journal-0+ holds episodes of another shape than"):
+        ss.open(folder)
+
+
+def test_a_replay_finds_the_policies_again_that_played_or_says_so(tmp_path: Path) -> None:
+    folder = tmp_path / "it"
+    with ss.open(folder, SPOT.make()) as learner:
+        own = ss.policy_digest(learner.policy)
+        learner.observe_group([journal.Record(episodes(1)[0], np.full(H, 0.123), own)])
+        with pytest.raises(ss.InvalidFile, match="episode 1 was not played by the policy that"):
+            list(learner.replay())
 
 
 def test_the_owner_file_says_who_has_it_open_now(tmp_path: Path) -> None:
@@ -111,6 +183,31 @@ def test_an_owner_that_cannot_be_read_is_in_use_all_the_same(
             durable._take(folder)
 
 
+def test_a_group_with_an_invalid_episode_is_refused_as_a_whole(tmp_path: Path) -> None:
+    folder, (right, other) = tmp_path / "it", episodes(2)
+    wrong = ss.Episode(
+        other.states, other.actions, other.rewards + 9.0, other.constraints, other.thresholds
+    )
+    chances = np.full(H, np.nan)
+    with ss.open(folder, SPOT.make()) as learner:
+        own = ss.policy_digest(learner.policy)
+        for group in ([right, wrong], [wrong]):
+            with pytest.raises(ss.InvalidEpisode):
+                learner.observe_group([journal.Record(e, chances, own) for e in group])
+        assert learner.episode == 1
+        learner.observe_group([journal.Record(right, chances, own)])  # it was not stopped
+    assert journal.read(journal.place(folder, 0)).next == 1
+
+
+def test_what_it_shows_says_where_it_is_and_what(tmp_path: Path) -> None:
+    folder = tmp_path / "it"
+    begin(folder, 2)
+    with ss.open(folder) as learner:
+        facts = learner._facts()
+        assert (facts["folder"], facts["learner"]) == (str(folder), "spot")
+        assert "<td" in learner._repr_html_()
+
+
 def test_nothing_is_read_from_a_closed_one(tmp_path: Path) -> None:
     folder = tmp_path / "it"
     begin(folder, 2)
@@ -134,7 +231,9 @@ def test_what_is_exported_is_each_step_in_its_place(tmp_path: Path) -> None:
     begin(folder, 7)
     assert ss.export_episodes(folder, tmp_path / "trail.parquet") == 7
     columns = "episode, step, state, action, next_state, constraint_0, policy_version"
-    found = duckdb.execute(f"select {columns} from '{tmp_path}/trail.parquet'").fetchnumpy()
+    found = (
+        duckdb.connect().execute(f"select {columns} from '{tmp_path}/trail.parquet'").fetchnumpy()
+    )
     seen = episodes(7)
     np.testing.assert_array_equal(found["episode"], np.repeat(np.arange(1, 8), H))
     np.testing.assert_array_equal(found["policy_version"], np.repeat(np.arange(7), H))
@@ -147,6 +246,24 @@ def test_what_is_exported_is_each_step_in_its_place(tmp_path: Path) -> None:
     assert seen[0].constraints.shape == (H, M)
 
 
+def test_a_trail_that_cannot_be_written_is_an_error_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "it"
+    begin(folder, 1)
+    with pytest.raises(
+        ss.InvalidFile, match=r"cannot write .*trail\.csv: No such file or directory"
+    ):
+        ss.export_episodes(folder, tmp_path / "nowhere" / "trail.csv")
+
+    def full(*_: Any, **__: Any) -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("tempfile.TemporaryDirectory", full)
+    with pytest.raises(ss.DiskError, match=r"cannot write .*trail\.csv: No space left on device"):
+        ss.export_episodes(folder, tmp_path / "trail.csv")
+
+
 def test_a_name_that_is_not_unicode_is_refused_before_duckdb_sees_it(tmp_path: Path) -> None:
     with pytest.raises(ss.InvalidFile, match="has a name that is not Unicode"):
         tables.csv(tmp_path / "log\udcff.csv")
@@ -157,7 +274,9 @@ def test_rows_are_counted_before_they_are_read(
 ) -> None:
     """8 bytes a number of every column of every file."""
     for name, rows in (("a", 10), ("b", 30)):
-        duckdb.execute(f"copy (select range from range({rows})) to '{tmp_path}/{name}.parquet'")
+        duckdb.connect().execute(
+            f"copy (select range from range({rows})) to '{tmp_path}/{name}.parquet'"
+        )
     paths = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
     with tables.connect() as database:
         monkeypatch.setenv("SAFESPOT_MEMORY", str(8 * 3 * 40))

@@ -12,7 +12,8 @@ What is left out, since no behaviour hangs on it:
 - sizes of buffers and the like: numbers in capitals whose name says bytes, chunk, block, seconds, objects or colors,
   keywords such as `stacklevel`, `encoding`, `timeout`, `maxsize`, `indent`, and sleeping;
 - what only guards against our own mistakes: `zip(strict=True)`, `assert`;
-- numbers below a millionth: tolerances for rounding.
+- numbers below a millionth: tolerances for rounding;
+- the 1 of `reshape(-1)`: NumPy takes any negative number for the size that is left.
 """
 
 from __future__ import annotations
@@ -37,7 +38,17 @@ OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
     ast.Mod: ast.FloorDiv, ast.Pow: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
     ast.LShift: ast.RShift, ast.RShift: ast.LShift,
 }  # fmt: skip
-COMPILING = {"kernel", "no_refcount", "inlined", "inlined_noalias", "overload_inlined", "step_for"}
+COMPILING = {
+    *(
+        "kernel",
+        "no_refcount",
+        "seldom",
+        "inlined",
+        "inlined_noalias",
+        "overload_inlined",
+        "step_for",
+    ),
+}
 SHOWING = {"__repr__", "__str__", "__rich__", "__rich_console__", "_repr_html_", "__dir__"}
 LOGGING = {"debug", "info", "warning", "exception", "sleep", "warn", "TypeVar"}
 KEYWORDS = {
@@ -87,8 +98,10 @@ def changes(file: Path, seed: int = 0) -> list[Change]:
     tree = ast.parse(source)
     places = {id(node): place for place, node in enumerate(ast.walk(tree))}
     compiles = any(name in source for name in ("kernels.jit import", "from .jit import"))
-    found, seen = [], Counter[str]()
+    found, seen, alike = [], Counter[str](), _open_sizes(tree)
     for node, statement, function, compiled in _nodes(tree):
+        if node in alike:
+            continue
         body = getattr(statement, "body", None) or [None]
         ends = body[0].lineno - 1 if isinstance(body[0], ast.stmt) else statement.end_lineno
         lines = statement.lineno, max(statement.lineno, ends or 0)
@@ -173,6 +186,19 @@ def _left_out(node: ast.AST, field: str, parent: ast.AST) -> bool:
         case ast.FunctionDef(name=name):
             return name in SHOWING
     return False
+
+
+def _open_sizes(tree: ast.Module) -> set[ast.AST]:
+    """The 1 of every `reshape(-1)`."""
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return {
+        size.operand
+        for call in calls
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "reshape"
+        for argument in call.args
+        for size in getattr(argument, "elts", [argument])
+        if isinstance(size, ast.UnaryOp) and isinstance(size.op, ast.USub)
+    }
 
 
 def _alternatives(node: ast.AST) -> Iterator[ast.AST]:

@@ -2,6 +2,7 @@
 
     python -m tests.support.mutants storage data --sample 300      changes of these rooms, drawn by --seed
     python -m tests.support.mutants storage --survivors            only those that nobody noticed so far
+    python -m tests.support.mutants storage --survivors --tests tests/storage/test_new.py
     python -m tests.support.mutants storage --report               what is known, without trying anything
 
 A room is a folder of the package with the tests of the same name (and those of `ALSO`); `top` are the modules beside
@@ -25,6 +26,7 @@ import sys
 from pathlib import Path
 
 from tests.support.changes import Change, changes, drawn
+from tests.support.contract import VARIANTS
 from tests.support.trials import say, try_all
 
 ROOT = Path(__file__).parents[2]
@@ -37,6 +39,18 @@ ALSO = {
     "experiments": ("tests/cli/test_cli.py",),
     "cli": ("tests/reliability/test_fuzzing.py",),
 }
+# Minutes uncompiled, most of them for nothing.
+LONG = tuple(
+    f"tests/learners/test_{name}.py"
+    for name in (
+        "contract",
+        "epochs_elsewhere",
+        "from_outside",
+        "history",
+        "restoring",
+        "with_a_log",
+    )
+)
 WITHOUT = (
     "benchmarks",
 )  # studies: what they compute is in the rooms, and their tables are looked at
@@ -59,6 +73,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--patience", type=float, default=8.0, help="seconds of tests per change")
     parser.add_argument("--survivors", action="store_true")
+    parser.add_argument("--tests", help="only these files, such as new ones; divided by commas")
     parser.add_argument("--report", action="store_true")
     parser.add_argument("--only", choices=("plain", "compiled"), help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
@@ -89,13 +104,33 @@ def attempt(room: str, given: argparse.Namespace) -> int:
     if not left:
         return 0
     tests = sorted(map(str, ROOT.glob("tests/test_*.py"))) if room == "top" else [f"tests/{room}"]
+    tests = given.tests.split(",") if given.tests else tests
     say(f"{room}, {given.only}: {len(left)} changes")
 
     def save() -> None:
         KEPT.mkdir(exist_ok=True)
         kept.write_text(json.dumps(found, indent=0))
 
-    return try_all(left, [*tests, *ALSO.get(room, ())], found, save, given.patience)
+    # Uncompiled, these and the tests of other rooms take too long.
+    plain = given.only == "plain"
+    also = [] if plain or given.tests else ALSO.get(room, ())
+    more = [*also, *([f"--ignore={name}" for name in LONG] if plain else others())]
+    return try_all(left, [*tests, *more], found, save, given.patience)
+
+
+def others() -> list[str]:
+    """Options of pytest that leave one variant or two of each learner's contract: all of them take long."""
+    left = {
+        f"{name}-{variant}"
+        for name, variants in VARIANTS.items()
+        for variant in list(variants)[:-1]
+        if variant not in ("units", "total-window")
+    }
+    file = "tests/learners/test_contract.py"
+    tests = ("promise", "loading_goes_on_as_if_never_stopped", "who_played_may_be_said")
+    return [
+        f"--deselect={file}::test_{test}[{subject}" for test in tests for subject in sorted(left)
+    ]
 
 
 def report(room: str, sample: list[Change]) -> None:

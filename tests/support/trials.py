@@ -4,7 +4,7 @@ One process imports everything and runs the tests once, line by line, to learn w
 change is tried in a fork of it: the code of one function is exchanged in place, and the tests that run its lines are
 run, the fastest first, until one fails (`noticed`). What runs when a module is imported (constants, defaults, fields)
 is changed in a fork that forgets the package and imports it again. An endless loop counts as noticed: a fork may take
-three times the processor time of its tests, and nine times as long by the clock. Before every 25th change a fork
+three times the processor time of its tests, and wait for nothing three times as long. Before every 25th change a fork
 changes nothing, and must not be noticed.
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import hashlib
 import importlib.machinery
 import importlib.util
 import itertools
@@ -38,7 +39,11 @@ from tests.support.changes import Change
 ROOT = Path(__file__).parents[2]
 OPTIONS = ("-q", "-m", "not slow", "-p", "no:cacheprovider", "--hypothesis-profile", "mutants")
 # Processor seconds of a test that takes part; uncompiled, most take long and few say more than the quick ones.
-LONGEST = 1.0 if os.environ.get("NUMBA_DISABLE_JIT") else 4.0
+PLAIN = bool(os.environ.get("NUMBA_DISABLE_JIT"))
+LONGEST = 1.0 if PLAIN else 4.0
+# Tests that take too long uncompiled: not followed again unless their file changes. (Compiled, the first run of a test
+# may take long and the second one not.)
+SLOW = ROOT / ".mutants" / "slow.json"
 CALLS = 30  # of a function in one test that are followed line by line
 GRACE = 5.0  # seconds that a fork may take beyond three times those of its tests
 CONTROL = 25  # one fork in so many changes nothing
@@ -118,14 +123,20 @@ class Trial:
 
     def follow(self, items: list[pytest.Item]) -> None:
         """Which lines each test runs. This process runs them, so that kernels are loaded for all forks."""
+        slow = set(json.loads(SLOW.read_text())) if PLAIN and SLOW.exists() else set()
+        items = [item for item in items if _named(item) not in slow]
         for item, after in itertools.zip_longest(items, items[1:]):
             self.failed, self.tracer.lines = False, defaultdict(set)
             _limit(2 * LONGEST)
             with self.tracer:
-                item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
+                completed = _completed(item, after)
             _limit(0.0)
-            if not self.failed:
+            if completed and not self.failed:
                 self.lines[item.nodeid] = self.tracer.lines
+            elif PLAIN:
+                slow.add(_named(item))
+                SLOW.parent.mkdir(exist_ok=True)
+                SLOW.write_text(json.dumps(sorted(slow), indent=0))
         self.imported = self.tracer.imported
 
     def time(self, items: list[pytest.Item]) -> None:
@@ -152,9 +163,9 @@ class Trial:
                 print(json.dumps([k, None]), file=out, flush=True)
                 began, self.failed = time.process_time(), False
                 _limit(LONGEST)
-                item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+                completed = _completed(item, None)
                 _limit(0.0)
-                if not self.failed:
+                if completed and not self.failed:
                     print(json.dumps([k, time.process_time() - began]), file=out, flush=True)
 
     def look_round(self) -> None:
@@ -179,6 +190,13 @@ class Trial:
             for test in self.seconds
             if (lines := self.lines[test].get(name)) and (not change.function or lines & here)
         ]
+        if not touching:  # perhaps a later call than those that were followed
+            around = {
+                line
+                for function in self.functions.get((name, change.function), ())
+                for *_, line in function.__code__.co_lines()
+            }
+            touching = [test for test in self.seconds if self.lines[test].get(name, set()) & around]
         touching.sort(key=self.seconds.__getitem__)
         spent = itertools.accumulate(self.seconds[test] for test in touching)
         return [
@@ -296,6 +314,27 @@ def _limit(seconds: float) -> None:
         signal.setitimer(timer, factor * seconds)
 
 
+def _named(item: pytest.Item) -> str:
+    """A test as its file stands."""
+    return f"{item.nodeid} {_digest(item.path)}"
+
+
+@functools.cache
+def _digest(path: Path) -> str:
+    return hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest()
+
+
+def _completed(item: pytest.Item, after: pytest.Item | None) -> bool:
+    """Run one test; whether pytest came to its end, which it does not if a plugin stumbles over an interruption."""
+    try:
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
+    except (Exception, TooLong):
+        _limit(0.0)
+        item.session._setupstate.teardown_exact(None)
+        return False
+    return True
+
+
 def run(items: list[pytest.Item]) -> None:
     """Run tests as pytest does."""
     for item, after in itertools.zip_longest(items, items[1:]):
@@ -349,19 +388,35 @@ def import_anew(change: Change) -> None:
 
 
 def _wait(pid: int, seconds: float) -> int | None:
-    """The exit code of a fork (negative: a signal); None and no process left if it takes too long."""
-    until, pause = time.monotonic() + seconds, 0.002
+    """The exit code of a fork (negative: a signal); None and no process left if it waits for too long.
+
+    Only time in which none of its processes could go on counts: on a busy machine they may have to wait for others.
+    """
+    pause, looked = 0.002, time.monotonic()
     ended, status = os.waitpid(pid, os.WNOHANG)
-    while not ended and time.monotonic() < until:
+    while not ended and seconds > 0.0:
         time.sleep(pause)
         pause = min(2 * pause, 0.05)
         ended, status = os.waitpid(pid, os.WNOHANG)
+        if (now := time.monotonic()) - looked >= 0.5:
+            seconds -= 0.0 if _runs(pid) else now - looked
+            looked = now
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
     if not ended:
         os.waitpid(pid, 0)
         return None
     return os.waitstatus_to_exitcode(status)
+
+
+def _runs(session: int) -> bool:
+    """Whether some process of a session would go on if a processor were free."""
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, _, of, *_ = file.read_text().rpartition(")")[2].split()
+            if int(of) == session and state in "RD":
+                return True
+    return False
 
 
 def say(text: str) -> None:

@@ -9,7 +9,7 @@ one may, if it was met at the last step only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -50,7 +50,7 @@ class EmpiricalModel(Displayed):
     untried: Int  # [., 3]: (k, state, action) that nobody took where somebody acted; inadmissible in the CMDP
     unmet: Int  # [., 2]: (k, state) in which nobody acted; at the worst in the CMDP
     episodes: int
-    pooled: Pooled = field(repr=False)  # the counts, inside
+    pooled: Pooled  # the counts, inside
 
     def standard_errors(self, policy: ArrayLike) -> tuple[float, Float]:
         """Of ``evaluate(model.cmdp, policy)``: of its value, and of its constraints ``[m]``.

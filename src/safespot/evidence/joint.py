@@ -80,7 +80,7 @@ def least_sum(
     low, high = 0.0, 1.0
     u, rise = least_first(terms, slopes, level, terms2, slopes2, low)
     if weight * rise + weight2 >= 0.0:
-        return weight * u + weight2 * low
+        return weight * u
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
         there, steep = least_first(terms, slopes, level, terms2, slopes2, middle)

@@ -14,7 +14,7 @@ from typing import Any
 from .checkpoints import versions
 
 NAME = "safespot"
-PATIENCE = 10.0  # seconds for Git to answer
+GIT_SECONDS = 10.0  # for Git to answer
 
 
 @functools.cache
@@ -55,7 +55,7 @@ def _git() -> dict[str, Any] | None:
                 text=True,
                 check=True,
                 env=clean,
-                timeout=PATIENCE,
+                timeout=GIT_SECONDS,
             ).stdout.strip()
             for arguments in (
                 ["rev-parse", "HEAD"],

@@ -206,7 +206,7 @@ def _stated(f: Interface, declared: Declared, episodes: tuple[Episode, ...]) -> 
     totals = np.array([episode_sums(e) for e in inside])
     statements(declared, f.H, totals)  # raises where a total lies outside of what was declared
     H, m, learned = float(f.H), f.m, not len(declared.alpha)
-    _, _, under, over = np.split(totals, [2, 2 + 2 * m, 2 + 3 * m], axis=1)
+    under, over = np.split(totals[:, 2 + 2 * m :], 2, axis=1)
     low, high = declared.limits
     # How far the threshold's total lies from its ends; known, it lies at both.
     above = (np.maximum(under, low) - low).T if learned else np.zeros((m, len(inside)))

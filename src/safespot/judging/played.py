@@ -56,9 +56,9 @@ class Mixture(Displayed):
     """
 
     episodes: Int  # [n]: the numbers of the episodes that they were played in; each is as likely
-    replay: Replay = field(repr=False)
-    first: int = field(repr=False)  # the number of the first episode of a replay
-    _drawn: list[Policy] = field(default_factory=list, repr=False)
+    replay: Replay
+    first: int  # the number of the first episode of a replay
+    _drawn: list[Policy] = field(default_factory=list)
 
     def sample(self, rng: np.random.Generator) -> Policy:
         """One of the policies ``[H,S,A]``, as it was played.

@@ -220,7 +220,7 @@ def _followed(pooled: Pooled, f: Interface, cases: int) -> Followed:
     enough = n >= cases
     often = (n > 0.0) & (n == n.max(axis=2, keepdims=True))
     kept = np.where(enough.any(axis=2, keepdims=True), enough, often)
-    declared = f.mask if (f.mask != f.mask[:1]).any() or len(n) > 1 else f.mask[:1]
+    declared = f.mask if (f.mask != f.mask[:1]).any() else f.mask[:1]
     mask = kept & declared
     mask = np.where(mask.any(axis=2, keepdims=True), mask, declared)  # where nobody acted, anything
     untried, rare = declared[: len(n)] & met & (n == 0.0), (n > 0.0) & ~kept

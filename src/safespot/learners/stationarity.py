@@ -76,7 +76,8 @@ def _successors(table: Float, n: Float) -> tuple[float, int]:
         return 0.0, 0
     expected = n[:, None] * share[kept]
     statistic = float(((cells[:, kept] - expected) ** 2 / expected).sum())
-    return statistic, (len(n) - 1) * (int(kept.sum()) - 1 + int(not kept.all()))
+    # Where something was left out, what is kept need not sum up to the visits.
+    return statistic, (len(n) - 1) * (int(kept.sum()) - 1 + int(share[~kept].any()))
 
 
 def _means(sums: Float, n: Float) -> tuple[float, int]:

@@ -150,7 +150,6 @@ def refresh_all(
     max_deficit: Float,
 ) -> None:
     """`refresh_pair` for every pair, as when the radii have changed."""
-    deficit[:] = -np.inf
     H, S = max_deficit.shape
     A = mask.shape[1] // S
     for h in range(H):

@@ -66,7 +66,6 @@ def write_rows(path: Path, tables: Iterable[Columns]) -> None:
                 f"create table if not exists written as select {chosen} from steps limit 0"
             )
             database.execute(f"insert into written select {chosen} from steps")
-            database.unregister("steps")
         made = Path(folder, "rows")
         database.execute(f"copy written to {target(made)} ({FORMATS[path.suffix]})")
         replace(path, made.read_bytes(), private=True)

@@ -43,12 +43,13 @@ class Metered:
 
     def __init__(self, folder: Path, meter: SafetyMeter) -> None:
         self.folder, self.meter, self.curve = folder, meter, Curve()
-        journals = journal.numbered(folder, "journal")
-        self._skipped = min(journals, default=0)  # episodes whose journals are gone
+        self._skipped = 0  # episodes before the first journal
 
     def unread(self) -> Iterator[journal.Journal]:
         """The last journal that begins before what is unread, and all after it."""
         journals = journal.numbered(self.folder, "journal")
+        if not self.meter.episodes:  # until then the first one may still be to come
+            self._skipped = min(journals, default=0)
         read = self._skipped + self.meter.episodes
         first = max((number for number in journals if number <= read), default=0)
         return (journal.read(path) for number, path in journals.items() if number >= first)

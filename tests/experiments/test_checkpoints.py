@@ -1,0 +1,125 @@
+"""Checkpoints as files: two generations, of one run and of these versions; and what a worker does when stopped."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from safespot import files
+from safespot.experiments import checkpoints, worker
+from safespot.experiments.checkpoints import KIND, Checkpoint, versions
+from safespot.experiments.store import FinishedRun
+from tests.support.sweeping import tiny
+
+
+def arrays(value: float) -> dict[str, Any]:
+    return {"x": np.full(3, value)}
+
+
+def found(folder: Path, run: str = "a") -> tuple[list[tuple[float, int]], list[str]]:
+    """(content, episodes) of what can be resumed, and what is said of the rest."""
+    notes: list[str] = []
+    read = Checkpoint(folder, run).found(notes)
+    return [(float(content["x"][0]), finished) for content, finished in read], notes
+
+
+def test_two_generations_are_kept_and_the_furthest_is_first(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(tmp_path, "a")
+    for finished in (10, 20, 30):
+        checkpoint.save(arrays(finished / 10), finished)
+    assert found(tmp_path) == ([(3.0, 30), (2.0, 20)], [])
+    again = Checkpoint(tmp_path, "a")
+    next(again.found([]))  # whoever goes on from it
+    again.save(arrays(4.0), 40)  # writes over the older one
+    assert found(tmp_path) == ([(4.0, 40), (3.0, 30)], [])
+    again.drop()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_whoever_goes_on_from_the_older_one_writes_over_the_other(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(tmp_path, "a")
+    checkpoint.save(arrays(1.0), 10)
+    checkpoint.save(arrays(2.0), 20)
+    again = Checkpoint(tmp_path, "a")
+    assert [finished for _, finished in again.found([])] == [20, 10]
+    again.save(arrays(5.0), 12)
+    assert found(tmp_path)[0] == [(5.0, 12), (1.0, 10)]
+
+
+def test_another_runs_and_other_versions_are_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Checkpoint(tmp_path, "a").save(arrays(1.0), 10)
+    (tmp_path / "b.0.safetensors").write_bytes((tmp_path / "a.0.safetensors").read_bytes())
+    usable, notes = found(tmp_path, "b")
+    assert usable == []
+    assert "b.0.safetensors was written by other versions" in notes[0]
+    about = {"run": "c", "versions": versions()}
+    files.write_arrays(tmp_path / "c.0.safetensors", KIND, arrays(1.0), about)
+    usable, notes = found(tmp_path, "c")
+    assert usable == []
+    assert "does not say how many episodes" in notes[0]
+    other = {**versions(), "numpy": "0.1"}
+    monkeypatch.setattr(checkpoints, "versions", lambda: other)
+    usable, notes = found(tmp_path)
+    assert (usable, len(notes)) == ([], 1)
+
+
+def test_a_worker_that_is_stopped_does_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "REPORT_SECONDS", 0.0)
+    runs, told = tiny()[:2], []
+
+    def stop(run: str, episodes: int) -> bool:
+        told.append(run)
+        return False
+
+    assert worker.work(runs, None, stop) == []
+    assert told == [runs[0].id]
+    for folder in ("claims", "checkpoints"):
+        (tmp_path / folder).mkdir()
+    assert worker.work(runs, tmp_path, stop) == []
+    assert list((tmp_path / "checkpoints").iterdir()) == []  # nobody has claimed it there
+    (tmp_path / "claims" / runs[0].id).touch()
+    assert worker.work(runs, tmp_path, stop) == []
+    (left,) = (tmp_path / "checkpoints").iterdir()
+    assert left.name == f"{runs[0].id}.0.safetensors"
+
+
+def test_checkpoints_are_written_now_and_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "REPORT_SECONDS", 0.0)
+    (run, *_) = tiny()
+    for folder in ("claims", "checkpoints"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "claims" / run.id).touch()
+    worker.work([run], tmp_path, lambda *_: True)
+    assert list((tmp_path / "checkpoints").iterdir()) == []  # it took no 20 seconds
+    monkeypatch.setattr(worker, "CHECKPOINT_SECONDS", 0.0)
+    worker.work([run], tmp_path, lambda *_: True)
+    assert list((tmp_path / "checkpoints").iterdir()) != []
+    (again,) = worker.work([run], tmp_path, lambda *_: True)
+    assert isinstance(again, FinishedRun)
+    assert 0 < again.provenance["resumed_after"] <= run.episodes
+
+
+def test_what_a_run_says_of_itself() -> None:
+    """Infinite multipliers have no number in JSON; time is what learning took."""
+    unbounded = {"rho": "inf", "policy_step": 0.1, "dual_step": 0.1}
+    for learner, rho in (({"rho": 2.5}, 2.5), (unbounded, None)):
+        (run,) = tiny(seeds=1, learners=[{"name": "spot", "options": learner}])
+        before = time.thread_time()
+        (made,) = worker.work([run], None, lambda *_: True)
+        spent = time.thread_time() - before
+        assert isinstance(made, FinishedRun)
+        assert made.facts["rho"] == rho
+        assert 0.0 < made.facts["optimum"] < 3.0
+        assert made.provenance["resumed_after"] == 0
+        assert 0.0 < made.provenance["processor_seconds"] <= spent
+        assert made.provenance["began"] <= made.provenance["ended"]
