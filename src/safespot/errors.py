@@ -47,7 +47,8 @@ class InvalidOption(SafespotError, ValueError):
         >>> ss.learners.make("spot", ss.problems.make("bandit").interface, episodes=100, slack=0.5, delta=5)
         Traceback (most recent call last):
             ...
-        safespot.errors.InvalidOption: learner 'spot': delta must be a number in (0, 1), got 5.
+        safespot.errors.InvalidOption: learner 'spot': delta must be a number from 1e-15 to 1, 1 excluded,
+        got 5.
 
     """
 

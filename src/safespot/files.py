@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import secrets
+import tempfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -142,6 +143,18 @@ def failure(what: str, problem: OSError, more: str = "") -> SafespotError:
         return problem
     kind = DiskError if problem.errno in FAILURES else InvalidFile
     return kind(f"{what}: {problem.strerror or problem}.{more}")
+
+
+def scratch() -> tempfile.TemporaryDirectory[str]:
+    """A folder for temporary files."""
+    try:
+        return tempfile.TemporaryDirectory(prefix="safespot-")
+    except (
+        OSError
+    ) as problem:  # tempfile finds no place where every disk is full, and does not say why
+        raise DiskError(
+            f"cannot make a folder for temporary files: {problem.strerror or problem}."
+        ) from None
 
 
 def check_memory(path: str | Path, asked: int) -> None:

@@ -348,6 +348,24 @@ def test_everything_that_is_wrong_is_named_at_once(tmp_path: Path) -> None:
         assert word in str(wrong.value)
 
 
+def test_everything_that_is_wrong_with_a_run_is_named_at_once(tmp_path: Path) -> None:
+    words = [
+        "run",
+        "machin",
+        "--learner",
+        "spott",
+        "--episodes",
+        "many",
+        "--out",
+        str(tmp_path / "s"),
+    ]
+    found = runner.invoke(cli.app, words)
+    assert isinstance(found.exception, WRONG_INPUT)
+    for word in ("did you mean `machine`", "no file of that name", "did you mean `spot`", "'many'"):
+        assert word in str(found.exception)
+    assert not (tmp_path / "s").exists()
+
+
 def test_a_full_disk_behind_a_command_is_told_in_words() -> None:
     if not Path("/dev/full").exists():
         pytest.skip("there is no /dev/full")

@@ -112,3 +112,19 @@ def test_solve_says_in_every_line_what_it_is(log: str) -> None:
     assert (found["standard_error"], limit["standard_error"]) == (error, errors[0])
     known = said("solve", log, *OPTIONS, "-o", "thresholds=[1]")
     assert "is given, 1" in known
+
+
+def test_the_report_of_a_log_proves_nothing_from_simulated_episodes(
+    log: str, tmp_path: Path
+) -> None:
+    """Neither meter nor trials of what was simulated in the model of the log."""
+    store = tmp_path / "store"
+    learners = ("--learner", "spot-epochs", "--episodes", "300", "--seeds", "1", "--workers", "1")
+    text = said("run", log, *OPTIONS, *learners, "--out", str(store))
+    assert "Nothing is proven of a policy" in text
+    assert "certified" not in text.lower()
+    assert "proven bounds" not in text
+    page = (store / "report.html").read_text()
+    for claim in ("What the episodes alone prove", "Exploring, trials and certificates"):
+        assert claim not in page
+    assert "<h1>log[1].csv</h1>" in page

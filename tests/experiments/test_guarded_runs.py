@@ -14,12 +14,13 @@ import safespot as ss
 from safespot import cli
 from safespot.cli.given import as_guard
 from safespot.experiments.checking import check_options
-from safespot.report import findings, guard
+from safespot.report import findings, guard, terminal
+from safespot.report.text import number
 
 GUARD = {"budget": 20, "baseline": "slater"}
 
 
-def test_the_report_shows_budget_spent_and_who_played(tmp_path: Path) -> None:
+def test_the_report_shows_budget_spent_and_who_played(tmp_path: Path, capsys: Any) -> None:
     """What the guard ends with is kept in the store; runs without one have no panel."""
     file = tmp_path / "safe.npy"
     np.save(file, np.array([[1.0, 0.0], [1.0, 0.0]]))
@@ -45,6 +46,13 @@ def test_the_report_shows_budget_spent_and_who_played(tmp_path: Path) -> None:
     assert f"learner {100 * same.share:.1f} %, baseline {100 * (1 - same.share):.1f} %" in panel
     page = (tmp_path / "store" / "report.html").read_text()
     assert panel in page
+    terminal.print_study(study)
+    said = " ".join(capsys.readouterr().out.split())
+    low, high = (number(float(end[0])) for end in same.spent)
+    assert "Guard of uniform: budget 20.0 of violation of strain over all episodes" in said
+    assert f"spent {low} to {high}, as the episodes prove if the baseline keeps the limit" in said
+    assert f"learner {100 * same.share:.1f} %" in said
+    assert terminal.as_dict(study)["lines"][0]["guard"][0]["budget"] == [20.0]
     bare = findings.Study(study.name, study.setting, study.episodes, lines=())
     assert guard.section(bare) == ""
 

@@ -7,6 +7,7 @@ import json
 import os
 import resource
 import signal
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -362,3 +363,26 @@ def test_rows_are_taken_apart_by_their_runs() -> None:
     assert list(got) == ["a", "b", "c"]
     np.testing.assert_array_equal(got["a"]["x"], [1.0, np.nan])
     assert [got[run]["x"].tolist() for run in ("b", "c")] == [[3.0], [4.0]]
+
+
+def test_ctrl_c_in_the_midst_of_a_query_is_ctrl_c(store: Store) -> None:
+    """DuckDB makes a RuntimeError of it, which would end a command in a traceback."""
+    script = """
+import os, sys, threading
+import safespot as ss
+from safespot.experiments.store import answering
+store = ss.Store(sys.argv[1])
+endless = "select sum(a.range * b.range) from range(10000000) a, range(10000000) b, results"
+threading.Timer(0.5, os.kill, (os.getpid(), 2)).start()
+try:
+    with answering():
+        store.query(endless).fetchall()
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(store.path)],
+        capture_output=True, text=True, timeout=60,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    assert done.stdout == "interrupted\n", done.stderr

@@ -130,6 +130,47 @@ def test_a_learner_of_signals_that_were_cut_off_certifies_nothing(
             assert in_doubt(ss.certify(spot(kept)), "cut off")
 
 
+def test_a_meter_of_signals_that_were_cut_off_says_that_it_proves_nothing(tmp_path: Path) -> None:
+    """The true violation is 12/7 - 1.2 an episode; what was cut off looks like 2/7 - 1.2."""
+    run = ss.learn_env(box(), ss.SpotEpochs(**box().interface), 700)
+    run.save(tmp_path / "run")
+    meter = ss.SafetyMeter(FACE)
+    for _ in range(700):
+        meter.observe(plain_episode(clipped=1))
+    meter.save(tmp_path / "meter")
+    with ss.open(tmp_path / "it", fresh()) as kept:
+        ss.learn_env(box(), kept, 60)
+        assert "cut off" in repr(kept.meter._read().doubts)  # counted from the journals
+        kept.observe(plain_episode(clipped=5))
+        kept.observe_group([])
+        durable = kept.meter
+        said = durable._read().doubts
+    assert f"{durable.interface.doubts.clipped} signals" in said[0]
+    assert durable.interface.doubts.clipped > 10
+    loaded = ss.SafetyMeter.load(tmp_path / "meter")
+    assert loaded.interface.doubts.clipped == 700
+    for shown in (run.evidence, ss.Run.load(tmp_path / "run").evidence, meter, loaded, durable):
+        assert "not proven" in repr(shown)
+        assert "confidence" not in repr(shown)
+    clean = ss.learn_env(box(wild=0), ss.SpotEpochs(**box().interface), 100).evidence
+    assert clean.doubts == ()
+    assert "confidence 0.95" in repr(clean)
+
+
+def test_a_guard_of_signals_that_were_cut_off_says_that_it_proves_nothing(tmp_path: Path) -> None:
+    learner = ss.SpotEpochs(**FACE)
+    guard = ss.Guard(learner, ALWAYS, budget=10)
+    with pytest.warns(UserWarning, match="no longer prove that its budget is kept") as told:
+        ss.learn_env(box(), guard, 700)
+    assert len([each for each in told if "no longer prove" in str(each.message)]) == 1
+    assert guard.baseline_verdict == ("unknown",)
+    guard.save(tmp_path / "guard")
+    assert ss.Guard.load(tmp_path / "guard").baseline_verdict == ("unknown",)
+    clean = ss.Guard(ss.SpotEpochs(**FACE), ALWAYS, budget=10)
+    ss.learn_env(box(wild=0), clean, 700)
+    assert clean.baseline_verdict == ("safe",)
+
+
 def test_clean_data_are_certified_as_before() -> None:
     learner = fresh()
     ss.learn_env(box(wild=0), learner, 3000)
@@ -270,8 +311,12 @@ def test_a_confidence_that_cannot_be_told_from_one_is_refused(delta: float) -> N
         ss.certify_by_trial(box(wild=0), ALWAYS, 50, delta=delta)
     with pytest.raises(ss.InvalidOption, match="delta"):
         ss.episodes_needed(0.1, 1.0, delta=delta)
+    for learner in ("spot", "spot-epochs", "uniform", "opt-cmdp"):
+        needs = {"slack": 0.5} if learner == "spot" else {}
+        with pytest.raises(ss.InvalidOption, match="delta"):
+            ss.learners.make(learner, FACE, episodes=3000, delta=delta, **needs)
     with pytest.raises(ss.InvalidOption, match="delta"):
-        ss.certify(fresh(delta=delta))
+        ss.SafetyMeter(FACE, delta=delta)
 
 
 @pytest.mark.parametrize(
@@ -280,3 +325,7 @@ def test_a_confidence_that_cannot_be_told_from_one_is_refused(delta: float) -> N
 def test_a_width_that_no_number_of_episodes_reaches_is_refused(width: float, span: float) -> None:
     with pytest.raises(ss.InvalidOption, match="more than 1e"):
         ss.episodes_needed(width, span)
+
+
+def test_a_width_beyond_every_span_is_no_error() -> None:
+    assert ss.episodes_needed(1.0, 1e-320) == ss.episodes_needed(1e300, 1.0) == 2

@@ -148,6 +148,10 @@ def test_rejected_episodes_leave_nothing_proven_and_names_are_used() -> None:
     assert "so nothing is proven" in proposal.reasons[0]
     assert any("The limit on mg is given: 0.3." in each for each in proposal.reasons)
     assert proposal.as_dict()["certificate"]["verdict"] == ["unknown"]
+    learned = ss.propose(ss.read_log({**table([0] * 50, [0.5] * 49 + [7.0])}))
+    (limit,) = (each for each in learned.reasons if each.startswith("Limit 0 lies in"))
+    assert "which prove nothing of the others" in limit
+    assert not any("as the log proves" in each for each in learned.reasons)
 
 
 def test_limits_that_a_log_proves_are_those_of_its_samples() -> None:

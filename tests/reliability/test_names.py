@@ -53,6 +53,20 @@ def places(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     return find
 
 
+@pytest.mark.parametrize("name", ["x\\[1]", "x\\*", "\\?", "a\\b[1]"])
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_a_name_that_cannot_be_quoted_is_refused_and_nothing_else_is_read(
+    ending: str, name: str, tmp_path: Path
+) -> None:
+    """DuckDB takes a backslash for the end of a folder's name, in patterns alone."""
+    path = tmp_path / f"{name}{ending}"
+    ss.write_log(path, episodes(0))
+    for decoy in ("x1", "x", "b1", "ab1"):
+        ss.write_log(tmp_path / f"{decoy}{ending}", episodes(1))
+    with pytest.raises(ss.InvalidFile, match="has a backslash and one of"):
+        ss.read_log(path, **FACE.arguments, action_mask=FACE.mask)
+
+
 def episodes(seed: int) -> list[ss.Episode]:
     return [SPOT.episode(np.random.default_rng([seed, t])) for t in range(3)]
 

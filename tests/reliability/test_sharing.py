@@ -251,7 +251,16 @@ def _linked(folder: Path) -> None:
     path.symlink_to("kept")
 
 
-@pytest.mark.parametrize("harm", [_gone, _moved, _journal_gone, _restored, _linked])
+def _cut(folder: Path) -> None:
+    """The journal loses its end, and some of what was acknowledged with it."""
+    os.truncate(list(journal.numbered(folder, "journal").values())[-1], 200)
+
+
+def _emptied(folder: Path) -> None:
+    os.truncate(list(journal.numbered(folder, "journal").values())[-1], 0)
+
+
+@pytest.mark.parametrize("harm", [_gone, _moved, _journal_gone, _restored, _linked, _cut, _emptied])
 @pytest.mark.parametrize("finished", [3, 7])  # within a journal, and where a new one is due
 def test_nothing_is_acknowledged_that_would_be_lost(
     finished: int, harm: Callable[[Path], None], folder: Path

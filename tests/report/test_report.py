@@ -22,7 +22,7 @@ from safespot.arrays import Float
 from safespot.experiments import Store, as_spec
 from safespot.experiments import worker as work
 from safespot.experiments.summary import Estimate
-from safespot.report import findings, page, results, tables, write_figures, write_report
+from safespot.report import findings, page, results, tables, terminal, write_figures, write_report
 from safespot.report import text as words
 from safespot.report.region import Region, hull
 from safespot.report.vega import bundle
@@ -172,6 +172,48 @@ def test_kept_agrees_with_the_store(store: Store, study: findings.Study) -> None
         assert study.kept(line) == [found <= 1e-3 * 2 * 4]
 
 
+@pytest.fixture(scope="module", params=["machine", "triage", "random"])
+def recorded_apart(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The same runs twice: every episode recorded, and few of them; limits of both senses, and one that moves."""
+    problem: dict[str, Any] = {"name": request.param}
+    if request.param == "random":
+        problem["options"] = {"states": 3, "actions": 2, "horizon": 3}
+        problem["signals"] = {"drift": {"thresholds": [1.5], "first": 100, "last": 300}}
+    folder = tmp_path_factory.mktemp("apart")
+    return [
+        findings.read(
+            made(folder / str(record), problem=problem, episodes=400, record=record), 10**6
+        )[0]
+        for record in ("all", 100)
+    ]
+
+
+def test_the_table_averages_all_late_episodes_as_the_verdict_does(recorded_apart: Any) -> None:
+    whole, few = recorded_apart
+    differ = []
+    for all_of_it, some in zip(whole.lines, few.lines, strict=True):
+        late = all_of_it.episodes > 300
+        for i in range(whole.m):
+            want = all_of_it.columns[f"constraint_{i}"][:, late].mean()
+            assert few.late_constraint(some, i).mean == pytest.approx(want, abs=1e-5)
+            short = few.shortfall(some, i).mean
+            if not few.drifts:  # what is shown is on the side of the limit that the verdict says
+                beyond = few.late_constraint(some, i).mean - few.limits(400)[i]
+                assert (beyond if few.senses[i] == "<=" else -beyond) == pytest.approx(short)
+            differ.append(abs(some.late(f"constraint_{i}").mean - want))
+        want = all_of_it.columns["value"][:, late].mean()
+        assert few.late_reward(some).mean == pytest.approx(want, abs=1e-5)
+    assert max(differ) > 1e-3  # recorded episodes alone would say something else
+    for row, line in zip(results.rows(few), few.lines, strict=True):
+        assert float(row[1].text) == pytest.approx(few.late_reward(line).mean, rel=1e-2)
+        for i in range(few.m):
+            shown = float(row[2 + i].text.replace("\N{MINUS SIGN}", "-"))
+            assert shown == pytest.approx(few.late_constraint(line, i).mean, rel=1e-2)
+    said = terminal.as_dict(few)["lines"]
+    for told, line in zip(said, few.lines, strict=True):
+        assert told["constraints"][0]["mean"] == few.late_constraint(line, 0).mean
+
+
 def test_limits_and_optimum_move_with_a_drift(several: Store) -> None:
     studies = {study.name.split(",")[0]: study for study in findings.read(several)}
     moving, still = studies["random"], studies["triage"]
@@ -255,7 +297,7 @@ def test_the_first_table(study: findings.Study) -> None:
     assert {len(row) for row in rows} == {len(head)}
     assert [row[2].kept for row in rows] == [study.kept(line)[0] for line in study.lines]
     for row, line in zip(rows, study.lines, strict=True):
-        assert float(row[1].text) == pytest.approx(line.late("value").mean, rel=1e-3)
+        assert float(row[1].text) == pytest.approx(study.late_reward(line).mean, rel=1e-3)
         low, high = (float(x) for x in row[-1].text.split(" to "))
         assert low < high
 

@@ -637,6 +637,8 @@ def test_what_a_log_has_wrong_is_told_and_left_out(tmp_path: Path) -> None:
         "  episode 2, step 1: reward 7.5 lies outside its declared range",
         "1 rejected: step follows a missing step",
         "  episode 7, step 2: step 2 follows a missing step",
+        "The declared ranges of a step are: reward 0 to 1, constraints and thresholds 0 to 1, 0 to 1. Where they are "
+        "others, declare them: ranges={reward=[low, high], constraints=[low, high]}.",
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -12,6 +13,8 @@ import typer
 
 from .. import __version__
 from ..errors import InvalidFile, InvalidModel, InvalidOption, SafespotError, UnknownName
+
+STOPPED = 130  # the exit code after Ctrl-C
 
 WRONG_INPUT = (InvalidFile, InvalidModel, InvalidOption, UnknownName)
 
@@ -63,6 +66,10 @@ def main() -> None:
     try:
         try:
             app()
+        except SystemExit as end:
+            if end.code == STOPPED:
+                signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is ending already
+            raise
         finally:
             sys.stdout.flush()  # here, where it can still be said that it failed
     except SafespotError as problem:

@@ -6,11 +6,11 @@ import json
 import re
 import sys
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InvalidFile, InvalidOption, UnknownName, unknown
+from ..errors import InvalidFile, InvalidOption, SafespotError, UnknownName, unknown
 
 if TYPE_CHECKING:
     from ..model.cmdp import CMDP
@@ -82,6 +82,21 @@ def read_policy(path: str) -> Any:
             f"{path} holds no policy: {problem}. Expected lists [H,S,A] or [S,A] of probabilities as JSON, or an array "
             "(.npy)."
         ) from None
+
+
+def all_of(**parts: Callable[[], Any]) -> dict[str, Any]:
+    """What each part of a call gives; where several are wrong, all of them are told."""
+    made, wrong = {}, []
+    for name, part in parts.items():
+        try:
+            made[name] = part()
+        except SafespotError as problem:
+            wrong.append(problem)
+    if len(wrong) == 1:
+        raise wrong[0]
+    if wrong:
+        raise InvalidOption("\n  ".join(["several things are wrong:", *map(str, wrong)]))
+    return made
 
 
 def read_target(target: str, options: dict[str, Any]) -> CMDP:

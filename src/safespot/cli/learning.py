@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .application import AsJson, Engine, EngineName, Options, Out, Scheduler, Workers, app
-from .given import as_guard, count, parse_options, parse_stance, read_target
+from .application import STOPPED, AsJson, Engine, EngineName, Options, Out, Scheduler, Workers, app
+from .given import all_of, as_guard, count, parse_options, parse_stance, read_target
 from .output import print_json
 
 if TYPE_CHECKING:
     from ..experiments import Swept
-
-STOPPED = 130
 
 
 @app.command()
@@ -100,23 +98,20 @@ def run(
     from .. import problems
     from ..experiments.settings import compared
 
-    chosen: dict[str, Any] = {"name": problem, "options": parse_options(option)}
-    if problem not in problems.names():
-        read_target(problem, parse_options(option))  # what is wrong is told before anything is made
-        chosen = {
-            "name": "file",
-            "options": {"path": str(Path(problem).resolve()), **parse_options(option)},
-        }
-    stances = [parse_stance(each) for each in stance or []]
-    learners = compared(
-        learner or [], stances, parse_options(learner_option) | as_guard(budget, baseline)
-    )
-    spec = {
-        "episodes": count(episodes),
-        "seeds": seeds,
-        "problem": chosen,
-        "learners": learners,
-    }
+    def chosen() -> dict[str, Any]:
+        options = parse_options(option)
+        if problem in problems.names():
+            return {"name": problem, "options": options}
+        read_target(problem, options)  # what is wrong is told before anything is made
+        return {"name": "file", "options": {"path": str(Path(problem).resolve()), **options}}
+
+    def learners() -> list[dict[str, Any]]:
+        stances = [parse_stance(each) for each in stance or []]
+        given = parse_options(learner_option) | as_guard(budget, baseline)
+        return compared(learner or [], stances, given)
+
+    made = all_of(episodes=lambda: count(episodes), problem=chosen, learners=learners)
+    spec = {"seeds": seeds, **made}
     run_sweep(
         spec,
         Path(f"safespot-{Path(problem).stem}") if out is None else out,
@@ -172,11 +167,11 @@ def keeping_what_is_done(out: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is ending already
         print(
             f"\nsafespot: stopped. What is finished is in {out}; the same command resumes.",
             file=sys.stderr,
         )
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is ending already
         raise typer.Exit(STOPPED) from None
 
 

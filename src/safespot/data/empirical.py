@@ -38,7 +38,7 @@ class EmpiricalModel(Displayed):
         >>> gentle = [[1, 0], [1, 0]]
         >>> ss.write_log("past.csv", [ss.play(problem, gentle, noise, t) for t in range(1, 21)])
         >>> print(ss.empirical_model(ss.read_log("past.csv", **problem.interface)))
-        <CMDP S=2 A=2 H=2 m=1, sparse transitions> from 40 steps.
+        Empirical model of 40 steps: <CMDP S=2 A=2 H=2 m=1, sparse transitions>
         2 actions were never tried and are inadmissible: step 0, state 0, action 1; step 1, state 0, action
         1
         2 states were never acted in and count as the worst: step 0, state 1; step 1, state 1
@@ -79,7 +79,7 @@ class EmpiricalModel(Displayed):
 
     def __str__(self) -> str:
         pooled = len(self.visits) == 1
-        lines = [f"{self.cmdp!r} from {self.visits.sum():,} steps."]
+        lines = [f"Empirical model of {self.visits.sum():,} steps: {self.cmdp!r}"]
         for rows, axes, what in (
             (self.untried, "hsa", "actions were never tried and are inadmissible"),
             (self.unmet, "hs", "states were never acted in and count as the worst"),

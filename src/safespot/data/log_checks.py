@@ -19,6 +19,9 @@ from .log_tables import INDICES, LogTable
 Wrong = tuple[Bool, str, str]  # which rows [rows], the column, the reason
 
 
+OUTSIDE = "lies outside its declared range"
+
+
 class Rejection(NamedTuple):
     """Why an episode was left out: its first wrong value."""
 
@@ -150,7 +153,7 @@ def _wrong_numbers(name: str, column: Float, terms: Affine, needed: Bool) -> lis
     return [
         (np.isnan(column) & needed, name, "is missing"),
         (np.isinf(column), name, "is not a finite number"),
-        (outside, name, "lies outside its declared range"),
+        (outside, name, OUTSIDE),
     ]
 
 

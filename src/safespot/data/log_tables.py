@@ -73,7 +73,7 @@ def read_table(
     import duckdb
 
     try:
-        with tables.connect() as database:
+        with tables.interruptible(), tables.connect() as database:
             relation = _relation(source, database)
             described = database.execute(f"describe select * from {relation}").fetchall()
             there = _renamed([str(row[0]) for row in described], columns, name)

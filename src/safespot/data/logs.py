@@ -27,7 +27,15 @@ from ..model.outcome_tables import Ending, absorbing_states, mask_with_endings
 from ..storage.durable import DurableLearner
 from ..storage.episode_table import Columns, step_columns, write_rows
 from ..units import spread_thresholds
-from .log_checks import Rejection, Rows, find_wrong, first_wrong, sort_rows, threshold_samples
+from .log_checks import (
+    OUTSIDE,
+    Rejection,
+    Rows,
+    find_wrong,
+    first_wrong,
+    sort_rows,
+    threshold_samples,
+)
 from .log_interface import (
     as_names,
     check_costs,
@@ -92,7 +100,21 @@ class Log(Displayed):
             lines.append(f"{count:,} rejected: {reason}")
             examples = [r for r in self.rejected if f"{r.column} {r.reason}" == reason]
             lines += [f"  {example}" for example in examples[:SHOWN]]
+        if any(r.reason == OUTSIDE for r in self.rejected):
+            lines.append(self._declared())
         return "\n".join(lines)
+
+    def _declared(self) -> str:
+        """The ranges of a step's signals, and how to say that they are others."""
+        f = make_interface(**self.interface)
+        reward, *each = (
+            f"{low:g} to {high:g}"
+            for low, high in (f.units.reward_range, *f.units.constraint_ranges)
+        )
+        return (
+            f"The declared ranges of a step are: reward {reward}, constraints and thresholds {', '.join(each)}. Where "
+            "they are others, declare them: ranges={reward=[low, high], constraints=[low, high]}."
+        )
 
 
 def read_log(
@@ -258,7 +280,9 @@ def write_log(path: str | Path, episodes: Iterable[Episode]) -> None:
 
 def columns(episodes: Iterable[Episode]) -> Columns:
     """Episodes as the columns of a log."""
-    played = list(episodes)
+    played = list(episodes) if isinstance(episodes, Iterable) else [episodes]
+    for wrong in (each for each in played if not isinstance(each, Episode)):
+        raise InvalidOption(f"cannot write a log: expected episodes, got {type(wrong).__name__}.")
     if len({e.constraints.shape[1] for e in played}) != 1:
         raise InvalidOption(
             "cannot write a log: expected at least one episode, all with the same number of constraints."

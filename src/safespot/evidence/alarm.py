@@ -110,7 +110,7 @@ class SafetyAlarm(Displayed):
         arrays, about = read_arrays(path, "alarm")
         try:
             alarm = cls({**about["interface"], "action_mask": arrays["mask"]}, about["between"])
-            alarm.declared = restored(arrays, alarm.interface)
+            alarm.declared = restored(arrays, about, alarm.interface)
             found = AlarmState(*(arrays[f"state.{name}"].copy() for name in AlarmState._fields))
             for array, like in zip(found, alarm.state, strict=True):
                 if (

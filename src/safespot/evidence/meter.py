@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Episode, Float, InsideEpisode, Int, frozen
+from ..arrays import Episode, Float, InsideEpisode, Int, as_count, frozen
 from ..display import Displayed, curves
 from ..errors import InvalidFile, InvalidOption, SafespotError
 from ..files import read_arrays, write_arrays
@@ -150,7 +150,11 @@ class SafetyMeter(Displayed):
             f"violation of {names.limit(i)} an episode": f"{low[i]:.4g} to {high[i]:.4g}"
             for i in range(len(low))
         }
-        return {"episodes": self.episodes, **violations, "confidence": 1.0 - self.delta}
+        return {
+            "episodes": self.episodes,
+            **violations,
+            **confidence(self.delta, self._read().doubts),
+        }
 
     # Files
 
@@ -165,7 +169,7 @@ class SafetyMeter(Displayed):
         arrays, about = read_arrays(path, "meter")
         try:
             meter = cls({**about["interface"], "action_mask": arrays["mask"]}, about["delta"])
-            meter.declared = restored(arrays, meter.interface)
+            meter.declared = restored(arrays, about, meter.interface)
             meter.state = check_meter(meter.state, arrays)
         except (SafespotError, KeyError, TypeError, ValueError) as problem:
             raise InvalidFile(f"{path} does not describe a SafetyMeter: {problem}") from None
@@ -240,7 +244,8 @@ def meter_arrays(state: MeterState) -> dict[str, Float]:
 class Evidence(Displayed):
     """What a meter showed along the way, in the user's units; one row for each time that it was read.
 
-    All bounds hold at once, over all times, constraints and sides, with probability 1 - delta.
+    All bounds hold at once, over all times, constraints and sides, with probability 1 - delta; where `doubts` says what
+    the data contradict, none of them is proven.
 
     Examples:
         >>> import safespot as ss
@@ -259,6 +264,7 @@ class Evidence(Displayed):
     reward_bounds: tuple[
         Float, Float
     ]  # lower, upper [.]: of an episode's expected reward, on average
+    doubts: tuple[str, ...] = ()  # sentences: what was seen that contradicts what bounds assume
 
     @property
     def mean_bounds(self) -> tuple[Float, Float]:
@@ -271,7 +277,7 @@ class Evidence(Displayed):
         last = {}
         if self.episodes.ndim and len(self.episodes):
             last = {"violation an episode": f"{low[-1].round(4)} to {high[-1].round(4)}"}
-        return {"readings": self.episodes.size, **last, "confidence": 1.0 - self.delta}
+        return {"readings": self.episodes.size, **last, **confidence(self.delta, self.doubts)}
 
     def _chart(self) -> str:
         if self.episodes.ndim == 0:
@@ -283,6 +289,11 @@ class Evidence(Displayed):
             for end, bounds in (("at least", low), ("at most", high))
         }
         return curves(self.episodes, lines)
+
+
+def confidence(delta: float, doubts: tuple[str, ...]) -> dict[str, Any]:
+    """How sure bounds are, as it is shown."""
+    return {"confidence": 1.0 - delta} if not doubts else {"not proven": "; ".join(doubts)}
 
 
 def meter_levels(m: int, delta: float) -> Float:
@@ -310,6 +321,7 @@ def as_evidence(
         episodes=n,
         violation_bounds=(frozen(-scale * upper), frozen(-scale * lower)),
         reward_bounds=(frozen(first), frozen(np.maximum(first, second))),
+        doubts=interface.doubts.sentences(),
     )
 
 
@@ -338,11 +350,18 @@ def stored(
     arrays = {f"state.{name}": array for name, array in state.items()}
     arrays |= {f"declared.{name}": getattr(declared, name) for name in DECLARED}
     arrays["mask"] = np.ascontiguousarray(interface.mask)
-    return arrays, {"interface": interface.arguments, "delta": delta}
+    return arrays, {
+        "interface": interface.arguments,
+        "delta": delta,
+        "doubts": dict(vars(interface.doubts)),
+    }
 
 
-def restored(arrays: Mapping[str, Any], interface: Interface) -> Declared:
-    """What a file says was declared; `InvalidFile` where it cannot have been."""
+def restored(arrays: Mapping[str, Any], about: Mapping[str, Any], interface: Interface) -> Declared:
+    """What a file says was declared; `InvalidFile` where it cannot have been. What was in doubt still is."""
+    for name in vars(interface.doubts):
+        found = as_count(name, about["doubts"][name], least=0, error=InvalidFile)
+        setattr(interface.doubts, name, found)
     alpha, values, limits = (arrays[f"declared.{name}"] for name in DECLARED)
     m, H = interface.m, interface.H
     for array, shape in (

@@ -5,16 +5,14 @@ The bytes depend on nothing but the columns and DuckDB's version, however many r
 
 from __future__ import annotations
 
-import tempfile
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
-from ..errors import DiskError, InvalidFile
-from ..files import failure
-from ..storage.tables import connect, target
+from ..files import scratch
+from ..storage.tables import connect, target, writing
 from ..training.run_tables import Columns
 
 LONG = 2**16  # rows, about half a row group
@@ -26,7 +24,7 @@ class Encoder:
     def __init__(self) -> None:
         # One thread, so that rows keep their order and bytes do not depend on the machine.
         self.duckdb = connect(threads=1)
-        self.scratch = tempfile.TemporaryDirectory(prefix="safespot-")
+        self.scratch = scratch()
 
     def __call__(self, runs: Mapping[str, Columns]) -> dict[str, bytes]:
         """The bytes of each run, whose name becomes its first column.
@@ -50,15 +48,13 @@ class Encoder:
         self.scratch.cleanup()
 
     def _encode(self, runs: dict[str, Columns]) -> dict[str, bytes]:
-        import duckdb
-
         rows = [len(found["episode"]) for found in runs.values()]
         table = {"which": np.repeat(np.arange(len(runs)), rows)}
         for column in next(iter(runs.values())):
             table[column] = np.concatenate([found[column] for found in runs.values()])
         path = Path(self.scratch.name, "run.parquet")
         encoded = {}
-        try:
+        with writing(f"cannot encode results in {path}"):
             self.duckdb.register("arrays", table)
             self.duckdb.execute("create or replace temp table runs as from arrays")
             self.duckdb.unregister("arrays")
@@ -70,13 +66,4 @@ class Encoder:
                 self.duckdb.execute(f"execute write({which}, '{name}')")
                 encoded[name] = path.read_bytes()
             self.duckdb.execute("deallocate write")
-        except OSError as problem:
-            raise failure(f"cannot encode results in {path}", problem) from None
-        except duckdb.Error as problem:
-            full = isinstance(
-                problem, duckdb.IOException
-            )  # of the scratch folder: the only file there is
-            raise (DiskError if full else InvalidFile)(
-                f"cannot encode results in {path}: {problem}"
-            ) from None
         return encoded

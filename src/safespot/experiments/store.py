@@ -62,7 +62,8 @@ def answering() -> Iterator[None]:
     import duckdb
 
     try:
-        yield
+        with tables.interruptible():
+            yield
     except duckdb.Error as problem:
         raise SafespotError(f"DuckDB cannot answer that: {problem}") from None
 
@@ -118,16 +119,22 @@ class Store(Displayed):
         """The store in that folder, which is made, unless it is one."""
         folder = files.as_path(path)
         try:
-            if folder.exists() and not (folder / "store.json").exists() and any(folder.iterdir()):
-                raise InvalidFile(
-                    f"{path} is neither empty nor a store; give a new folder, or an existing store."
-                )
+            folder.mkdir(parents=True, exist_ok=True)
+            if not (folder / "store.json").exists():
+                # What a process left that died, or whose disk was full, while it made the store.
+                begun = set(folder.glob(".store.json.*.tmp"))
+                if set(folder.iterdir()) - begun:
+                    raise InvalidFile(
+                        f"{path} is neither empty nor a store; give a new folder, or an existing store."
+                    )
+                for left in begun:
+                    files.disk.remove(left)
+                # First: what has this file is a store, and the rest is made where it is missing.
+                files.replace(folder / "store.json", json.dumps({"store": FORMAT}).encode() + b"\n")
             for part in ("runs", "checkpoints", "claims"):
-                (folder / part).mkdir(parents=True, exist_ok=True)
+                (folder / part).mkdir(exist_ok=True)
         except OSError as problem:
             raise files.failure(f"cannot make {path}", problem) from None
-        if not (folder / "store.json").exists():
-            files.replace(folder / "store.json", json.dumps({"store": FORMAT}).encode() + b"\n")
         return cls(folder)
 
     def _facts(self) -> dict[str, Any]:
@@ -180,7 +187,7 @@ class Store(Displayed):
         chosen = ", ".join(["run", "episode", *names]) if names else "*"
         question = f"select {chosen} from {tables.parquet(paths)} order by run, episode"
         try:
-            with tables.connect() as database:
+            with tables.interruptible(), tables.connect() as database:
                 width = len(database.execute(f"describe {question}").fetchall())
                 tables.check_rows(database, paths, width)
                 found = database.execute(question).fetchnumpy()

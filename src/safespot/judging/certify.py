@@ -111,11 +111,6 @@ def plain_learner(given: OnlineLearner) -> Learner:
 def gather(learner: Learner) -> LearnedModel:
     """The learner's data with the radii of the theorems."""
     f, planned, finished = learner.interface, learner.options.episodes, learner.episode - 1
-    if 1.0 - learner.options.delta == 1.0:
-        raise InvalidOption(
-            f"the learner's delta = {learner.options.delta:g} cannot be told from 0, and nothing is certain; take "
-            "1e-15 or more."
-        )
     if planned is not None and finished > planned:
         raise InvalidOption(
             f"the learner has seen {finished} episodes, more than its T = {planned}, for which alone its radii are "

@@ -133,7 +133,8 @@ def propose(
         >>> coin = [[0.5, 0.5], [0.5, 0.5]]
         >>> ss.write_log("past.csv", [ss.play(problem, coin, noise, t) for t in range(1, 501)])
         >>> print(ss.propose(ss.read_log("past.csv", **problem.interface)).reasons[-1])
-        Nothing is proven of this policy yet. A trial of about ... episodes would prove it.
+        Nothing is proven of this policy yet. If the world is as the model has it, a trial of about ...
+        episodes would prove it.
 
     """
     delta, xi = as_delta(delta), AnyOptions(episodes=None, stance=stance).xi

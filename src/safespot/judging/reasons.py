@@ -103,10 +103,10 @@ def limits(
         if len(declared.alpha):
             yield f"{called(log, i).capitalize()} is given: {proven[0][i]:.4g}."
         else:
-            yield (
-                f"{called(log, i).capitalize()} lies in [{proven[0][i]:.4g}, {proven[1][i]:.4g}], as the log proves "
-                f"(confidence {1.0 - delta:.3g})."
-            )
+            how = f"as the log proves (confidence {1.0 - delta:.3g})"
+            if log.rejected or any(episode.clipped for episode in log.episodes):
+                how = "by the episodes that were used, which prove nothing of the others"
+            yield f"{called(log, i).capitalize()} lies in [{proven[0][i]:.4g}, {proven[1][i]:.4g}], {how}."
 
 
 def planned(log: Log, f: Interface, estimate: Estimate, seen: Seen, plan: Plan) -> Iterator[str]:
@@ -133,5 +133,6 @@ def proof(certificate: Certificate, takes: int | None) -> str:
     if takes is None:
         return "Nothing is proven of this policy, and in the model it keeps no margin that a trial could prove."
     return (
-        f"Nothing is proven of this policy yet. A trial of about {takes:,} episodes would prove it."
+        f"Nothing is proven of this policy yet. If the world is as the model has it, a trial of about {takes:,} "
+        "episodes would prove it."
     )

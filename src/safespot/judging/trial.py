@@ -150,7 +150,11 @@ def episodes_needed(
     log = math.log(2.0 * shares / as_delta(delta))
     # A sample of n in [0,1] has a variance of at most n / (n - 1) / 4. So half the width is at most
     # b z + a z^2 with z = 1 / sqrt(n - 1), b = sd sqrt(2 log) and a = 7 log / 3: solved for z.
-    a, b, c = 7.0 * log / 3.0, largest / span * math.sqrt(2.0 * log), width / (2.0 * span)
+    a, b, c = (
+        7.0 * log / 3.0,
+        largest / span * math.sqrt(2.0 * log),
+        min(width / (2.0 * span), MOST),
+    )
     root = 2.0 * c / (b + math.sqrt(b**2 + 4.0 * a * c))
     if root < MOST**-0.5:
         raise InvalidOption(

@@ -22,7 +22,7 @@ class Recipe(NamedTuple):
     first_phase: int = 64  # episodes
     exploring: float = 0.5  # the share of a phase that explores, at most
     eagerness: float = (
-        2.0  # that share, in parts of what the bonus adds to an exploring plan's reward
+        0.5  # that share, in parts of what exploring promises beyond the best sure plan
     )
     optimism: float = 0.05  # imaginary visits of exploring plans
     curiosity: float = (

@@ -5,6 +5,8 @@ A plan in the model of the counts with imaginary visits to the best that can be,
 that was unlucky in its constraint is tried again and yet the plan keeps its limits in the model, with a margin of some
 standard errors of V_g, which the stance may take off. What exploring episodes fell short by and have not made up for is
 added whatever the stance.
+
+How much of a phase explores follows from what such a plan promises beyond the best plan of the pessimistic model.
 """
 
 from __future__ import annotations
@@ -19,24 +21,35 @@ from .pooled_models import Counted, Known, Plan, best_plan
 
 
 class Exploration(NamedTuple):
-    """An exploring plan, and the share of a phase that it is worth."""
+    """An exploring plan, and the share of a phase that it is worth, which counts where the phase begins."""
 
     plan: Plan
     share: float
 
 
 def explore(
-    model: Counted, known: Known, state: PhaseState, limits: Float, side: float, recipe: Recipe
+    model: Counted,
+    known: Known,
+    state: PhaseState,
+    limits: Float,
+    side: float,
+    recipe: Recipe,
+    *,
+    sure: Counted | None = None,
 ) -> Exploration:
     """The exploring plan for `limits` ``[m]``, on the `side` 1 - 2 xi of them; the less is to learn, the less of it.
 
-    What there is to learn is by how much the bonus raises the plan's reward.
+    What there is to learn is by how much its reward exceeds that of the best plan in a model that is `sure`. Without
+    one, in the middle of a phase, nobody asks.
     """
     t, prices = int(state.finished[0]), state.memory[Memory.PRICE]
     hopeful = with_bonus(model, known, state.pi, prices, recipe.curiosity)
     margin = recipe.care * standard_errors(hopeful, known, state.pi, t)[1][1:]
     owed = state.memory[Memory.OWED] / recipe.repayment
-    plan = best_plan(hopeful, limits + side * margin + owed)
-    value = standard_errors(model, known, plan.policy, t)[0][0]
-    raised = (plan.values[0] - value) / max(float(value), 1e-9)
-    return Exploration(plan, min(recipe.exploring, recipe.eagerness * raised))
+    targets = limits + side * margin + owed
+    plan = best_plan(hopeful, targets)
+    if sure is None:
+        return Exploration(plan, 0.0)
+    best = float(best_plan(sure, targets).values[0])
+    promised = (float(plan.values[0]) - best) / max(best, 1e-9)
+    return Exploration(plan, min(recipe.exploring, recipe.eagerness * promised))

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..arrays import Episode, Float, InsideEpisode, Policy, as_floats, as_policy, frozen
 from ..errors import InvalidFile, InvalidModel, InvalidOption, UnsafeBaseline
 from ..evidence.certificate import policy_digest
+from ..evidence.interface import Doubts
 from ..evidence.meter import as_delta
 from ..units import ROUNDING
 from .budget import (
@@ -110,6 +111,7 @@ class Guard(Learner):
         self._terms = make_terms(self.declared, inside, self.delta, credit)
         self._account = empty_account(self.interface.m)
         # Kernels have one type for all policies, and it is writable.
+        self._told_doubts = False
         self._pi, self._played_baseline = np.array(self.baseline), np.array(self.baseline)
         self._derive()
 
@@ -136,7 +138,7 @@ class Guard(Learner):
         """(lower ``[m]``, upper ``[m]``) of the violation so far, in the user's units; below 0 it is a surplus.
 
         Of all episodes, or of those that the baseline did not play where ``credit=False``. The upper one is U*, and
-        rests on the baseline's keeping its limits.
+        rests on the baseline's keeping its limits. Where signals were cut off to their range, neither is proven.
         """
         m, declared = self.interface.m, self.declared
         low, level = np.zeros(2 * m), np.full(2 * m, math.log(m / (LOWER * self.delta)))
@@ -148,7 +150,20 @@ class Guard(Learner):
 
     @property
     def baseline_verdict(self) -> tuple[str, ...]:
-        """Per constraint what the baseline's own episodes prove of it: "safe", "unsafe", or "unknown"."""
+        """Per constraint what the baseline's own episodes prove of it: "safe", "unsafe", or "unknown".
+
+        Signals that were cut off to their declared range prove nothing.
+        """
+        if self._doubts():
+            return ("unknown",) * self.interface.m
+        return self._seen_of_baseline()
+
+    def _doubts(self) -> tuple[str, ...]:
+        """Why the account proves nothing; episodes that a log left out were never played on this account."""
+        return Doubts(clipped=self.interface.doubts.clipped).sentences()
+
+    def _seen_of_baseline(self) -> tuple[str, ...]:
+        """The same, whatever is in doubt."""
         return tuple(
             "safe" if low >= 0.0 else "unsafe" if high < 0.0 else "unknown"
             for low, high in (
@@ -231,11 +246,18 @@ class Guard(Learner):
         self._guarded.told_beyond = told
 
     def _tell(self) -> None:
-        """Warn once where the baseline is proven to break a limit."""
+        """Warn once where the baseline is proven to break a limit, and where the data contradict what is assumed."""
         unsafe = self._account.unsafe
         if unsafe[0] == PROVEN:
             unsafe[0] = SAID
             warnings.warn(self._unsafe(), UnsafeBaseline, stacklevel=3)
+        doubts = self._doubts()
+        if doubts and not self._told_doubts:
+            self._told_doubts = True
+            warnings.warn(
+                f"the guard can no longer prove that its budget is kept: {'; '.join(doubts)}. Declare wider ranges.",
+                stacklevel=3,
+            )
 
     def _check_going(self) -> None:
         """Raise where the guard was asked to stop."""
@@ -243,7 +265,7 @@ class Guard(Learner):
             raise UnsafeBaseline(self._unsafe())
 
     def _unsafe(self) -> str:
-        broken = [i for i, verdict in enumerate(self.baseline_verdict) if verdict == "unsafe"]
+        broken = [i for i, verdict in enumerate(self._seen_of_baseline()) if verdict == "unsafe"]
         which = "constraint " + " and ".join(map(str, broken))
         return (
             f"the baseline breaks the limit of {which}, as {self._played_by_baseline:,} episodes of it prove: no "

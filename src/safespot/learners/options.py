@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from ..arrays import Policy, as_count, as_floats, frozen
 from ..errors import InvalidOption
+from ..evidence.meter import as_delta
 
 LARGEST = 1e100  # of scales, steps and bounds, so that no square of them overflows
 STANCES = {"pessimistic": 0.0, "optimistic": 1.0}
@@ -54,8 +55,7 @@ class AnyOptions:
         else:
             self._set("stance", _number("stance", self.stance, 0.0, 1.0))
         self._set("window", _number("window", self.window, 0.0, 1.0, open_low=True))
-        delta = _number("delta", self.delta, 0.0, 1.0, open_low=True, open_high=True)
-        self._set("delta", delta)
+        self._set("delta", as_delta(self.delta))
         for name in ("independent_hints", "shared_threshold"):
             self._set_flag(name)
         for name in ("constraint_totals", "threshold_totals"):

@@ -340,8 +340,12 @@ class SpotEpochs(Learner):
         return count_model(pool(self.statistics, f), imagined, self._known, self._mask)
 
     def _exploration(self, state: PhaseState) -> Exploration:
-        """The optimistic plan of now, and the share of a phase that it is worth."""
-        return explore(self._optimistic(), self._known, state, self.limits, self._side, self.recipe)
+        """The optimistic plan of now; where a phase begins, the share of it that the plan is worth."""
+        begins = state.finished[0] == state.clock[phases.BEGAN]
+        return explore(
+            self._optimistic(), self._known, state, self.limits, self._side, self.recipe,
+            sure=self._pessimistic() if begins else None,
+        )  # fmt: skip
 
     def _propose(self, state: PhaseState, *, trial: bool) -> Proposal:
         """The pessimistic plan with the margin that the coming trial needs; `trial`: it is to be tried."""

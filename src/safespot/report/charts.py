@@ -231,7 +231,7 @@ def _around_the_optima(study: Study, table: Table, i: int) -> Float:
     """A frame ``[2, 2]``, lower and upper corner: all optima, and where lines end."""
     corners = zip(table["limit"], table["set"], table["constraint"], table["reward"], strict=True)
     points = [(x, y) for limit, name, x, y in corners if limit == i and name.startswith("optimum")]
-    points += [(e.late(f"constraint_{i}").mean, e.late("value").mean) for e in study.lines]
+    points += [(study.late_constraint(e, i).mean, study.late_reward(e).mean) for e in study.lines]
     low, high = np.min(points, axis=0), np.max(points, axis=0)
     room = np.maximum(0.5 * (high - low), 1e-3 * (1.0 + np.abs(high)))
     return np.array([low - room, high + room])

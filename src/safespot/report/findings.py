@@ -6,10 +6,13 @@ only in their seed. Every array of a line has a row per seed and a column per sh
 
 from __future__ import annotations
 
+import functools
 import json
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +30,7 @@ from ..names import Names
 POINTS = 160  # episodes that a curve is drawn through
 PART = 0.25  # of the episodes: the first are "early", the last "late"
 KEPT = 1e-3  # of its range: a limit that is broken by less counts as kept
+LATE = 256  # late episodes whose limits stand for all, where limits move
 RESAMPLES = 400
 STANCES = {"pessimistic": 0.0, "optimistic": 1.0}
 STANCED = ("spot", "spot-epochs")  # learners whose stance chooses between caution and reward
@@ -63,16 +67,20 @@ class Line:
 
     def rate(self, column: str, late: bool) -> Estimate:
         """How much a cumulative column grows an episode, early or late."""
+        return estimate(self.growth(column, late).tolist())
+
+    def growth(self, column: str, late: bool) -> Float:
+        """The same of each seed, ``[seeds]``: a sum over all episodes, also those between the recorded ones."""
         last = float(self.episodes[-1])
         ends = np.array([(1.0 - PART) * last, last] if late else [0.0, max(1.0, PART * last)])
         grown = [
             np.diff(np.interp(ends, np.r_[0, self.episodes], np.r_[0.0, row]))[0]
             for row in self.columns[column]
         ]
-        return estimate([float(g / (ends[1] - ends[0])) for g in grown])
+        return np.array(grown) / (ends[1] - ends[0])
 
     def late(self, column: str) -> Estimate:
-        """The average of a column over the late episodes."""
+        """The average of a column over the late episodes that were recorded; few may stand for many."""
         last = float(self.episodes[-1])
         when = np.linspace((1.0 - PART) * last, last, 64)
         return estimate(
@@ -154,8 +162,35 @@ class Study:
 
     @property
     def metered(self) -> bool:
-        """Whether every run has the bounds of a safety meter; runs of older versions have none."""
-        return all("evidence_violation_lower_0" in line.columns for line in self.lines)
+        """Whether every run has the bounds of a safety meter; runs of older versions have none.
+
+        Episodes that were simulated in the model of a log prove nothing.
+        """
+        return self.log is None and all(
+            "evidence_violation_lower_0" in line.columns for line in self.lines
+        )
+
+    @functools.cached_property
+    def _late(self) -> tuple[Float, float]:
+        """The limits ``[m]`` and the optimum of the late episodes, on average."""
+        first = (1.0 - PART) * self.episodes
+        when = np.linspace(first, self.episodes, LATE) if self.drifts else np.array([first])
+        episodes = np.unique(when.round().clip(1).astype(np.int64))
+        limits = np.mean([self.limits(int(t)) for t in episodes], axis=0)
+        return limits, float(np.mean([self.optimum(int(t)) for t in episodes]))
+
+    def late_constraint(self, line: Line, i: int) -> Estimate:
+        """Constraint i over all late episodes, from the sums that say whether its limit is kept."""
+        short = line.growth(f"violation_{i}", late=True)
+        limit = self._late[0][i]
+        return estimate((limit + short if self.senses[i] == "<=" else limit - short).tolist())
+
+    def late_reward(self, line: Line) -> Estimate:
+        """The reward over all late episodes; where there is no optimum, and so no regret, over the recorded ones."""
+        best = self._late[1]
+        if math.isnan(best):
+            return line.late("value")
+        return estimate((best - line.growth("regret", late=True)).tolist())
 
     def shortfall(self, line: Line, i: int) -> Estimate:
         """By how much a line is short of limit i in a late episode; negative: how much room it leaves."""
@@ -309,7 +344,7 @@ def _names(abouts: Sequence[dict[str, Any]]) -> list[str]:
 def _titles(settings: Sequence[dict[str, Any]]) -> list[str]:
     """For each study its problem, and all in which it differs from some other."""
     flats = [
-        {"problem": s["problem"], "episodes": s["episodes"], "signals": s["signals"]}
+        {"problem": _title(s), "episodes": s["episodes"], "signals": s["signals"]}
         | s["problem_options"]
         for s in settings
     ]
@@ -318,6 +353,13 @@ def _titles(settings: Sequence[dict[str, Any]]) -> list[str]:
         ", ".join([flat["problem"], *(_said(k, flat[k]) for k in differing if k in flat)])
         for flat in flats
     ]
+
+
+def _title(setting: dict[str, Any]) -> str:
+    """What a problem is called: its name, or that of its file."""
+    if setting["problem"] != "file":
+        return str(setting["problem"])
+    return Path(setting["problem_options"]["path"]).name
 
 
 def _differing(flats: Sequence[dict[str, Any]]) -> list[str]:

@@ -16,8 +16,7 @@ budget, with the confidence that the guard was made for."""
 
 def section(study: Study) -> str:
     """The panel; nothing where no line has a guard."""
-    guarded = [line for line in study.lines if all(about.get("guard") for about in line.abouts)]
-    rows = "".join(_row(study, line, i) for line in guarded for i in range(study.m))
+    rows = "".join(_row(study, line, i) for line in guarded(study) for i in range(study.m))
     if not rows:
         return ""
     heads = (
@@ -34,19 +33,39 @@ def section(study: Study) -> str:
 <thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div></section>"""
 
 
-def _row(study: Study, line: Line, i: int) -> str:
-    """What the guards of a line ended with, for limit i."""
+def sentences(study: Study) -> list[str]:
+    """The same for a terminal; nothing where no line has a guard."""
+    made = []
+    for line in guarded(study):
+        for i in range(study.m):
+            budget, spent, played, _ = _outcome(line, i)
+            made.append(
+                f"Guard of {line.name}: budget {budget} of violation of {study.called(i)} over all episodes; spent "
+                f"{spent}, as the episodes prove if the baseline keeps the limit; {played} of the episodes."
+            )
+    return made
+
+
+def guarded(study: Study) -> list[Line]:
+    """The lines whose runs all have a guard."""
+    return [line for line in study.lines if all(about.get("guard") for about in line.abouts)]
+
+
+def _outcome(line: Line, i: int) -> tuple[str, str, str, str]:
+    """What the guards of a line ended with, for limit i: the budget, what was spent, who played, the baseline."""
     found: list[dict[str, Any]] = [about["guard"] for about in line.abouts]
     low = min(each["spent"][0][i] for each in found)
     high = max(each["spent"][1][i] for each in found)
     share = sum(each["share"] for each in found) / len(found)
-    verdicts = sorted({each["baseline_verdict"][i] for each in found})
-    cells = [
-        *([study.called(i)] if study.m > 1 else []),
+    return (
         number(found[0]["budget"][i]),
         f"{number(low)} to {number(high)}",
         f"learner {100 * share:.1f} %, baseline {100 * (1 - share):.1f} %",
-        ", ".join(verdicts),
-    ]
+        ", ".join(sorted({each["baseline_verdict"][i] for each in found})),
+    )
+
+
+def _row(study: Study, line: Line, i: int) -> str:
+    cells = [*([study.called(i)] if study.m > 1 else []), *_outcome(line, i)]
     told = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
     return f'<tr><th scope="row">{escape(line.name)}</th>{told}</tr>'

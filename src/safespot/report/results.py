@@ -48,8 +48,8 @@ def head(study: Study) -> list[Cell]:
 def rows(study: Study) -> list[list[Cell]]:
     """A row per line: reward, limits, violation and how far the thresholds are known, late in learning."""
     lines, m = study.lines, range(study.m)
-    reward = column([line.late("value") for line in lines])
-    limits = [column([line.late(f"constraint_{i}") for line in lines]) for i in m]
+    reward = column([study.late_reward(line) for line in lines])
+    limits = [column([study.late_constraint(line, i) for line in lines]) for i in m]
     both = [line.rate("strong_violation", late) for late in (False, True) for line in lines]
     violation = column(both)
     early, late = violation[: len(lines)], violation[len(lines) :]
@@ -78,7 +78,7 @@ def short_head(study: Study, narrow: bool = False) -> list[Cell]:
         Cell(first_upper(_limit(study, i)), f"{SIGNS[study.senses[i]]} {number(limits[i])}")
         for i in range(study.m)
     ]
-    metered = study.metered and study.log is None
+    metered = study.metered
     title = "Violation" if narrow else "Violation an episode"
     violation = [Cell(title, "proven bounds" if narrow else "(proven bounds)")] if metered else []
     certified = (
@@ -97,9 +97,9 @@ def _limit(study: Study, i: int) -> str:
 def short_rows(study: Study, narrow: bool = False) -> list[list[Cell]]:
     """A row per line: reward with its share of the best, limits, violation so far with its bounds, certificate."""
     best, made = study.optimum(study.episodes), []
-    metered = study.metered and study.log is None
+    metered = study.metered
     for (name, reward, *rest), line in zip(rows(study), study.lines, strict=True):
-        value = line.late("value").mean
+        value = study.late_reward(line).mean
         share = f"{100.0 * value / best:.0f}\N{NO-BREAK SPACE}%" if best > 0.0 else ""
         between = "\n" if narrow else " "
         made.append(

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from ..experiments.summary import Estimate
 from . import guard, proofs, results, text
 from .findings import Study
 from .tables import Table
@@ -169,11 +170,13 @@ def _epochs(study: Study) -> str:
 
 
 def _levels(study: Study) -> str:
-    figures = [_figure("reward", f"Reward an episode. {_late(study, 'value')}")]
+    reward = _late(study, map(study.late_reward, study.lines))
+    figures = [_figure("reward", f"Reward an episode. {reward}")]
     for i, limit in enumerate(study.limits(study.episodes)):
         wanted = f"{text.SIGNS[study.senses[i]]} {number(limit)}"
         says = f"{study.quantity(i)} of an episode, which is to be {wanted}."
-        figures.append(_figure(f"limit-{i}", f"{says} {_late(study, f'constraint_{i}')}"))
+        late = _late(study, [study.late_constraint(line, i) for line in study.lines])
+        figures.append(_figure(f"limit-{i}", f"{says} {late}"))
     columns = ["value", *(f"constraint_{i}" for i in range(study.m))]
     more = _details("Numbers", _sampled(study, columns))
     says = SAYS["level"] + _equal(study, columns)
@@ -185,9 +188,10 @@ def _limits(study: Study) -> str:
     for i, limit in enumerate(study.limits(study.episodes)):
         closing = f"closing in on {number(limit)}"
         price = f"Multiplier of {study.called(i)} against episodes."
+        late = _late(study, [line.late(f"multiplier_{i}") for line in study.lines])
         figures += [
             _figure(f"threshold-{i}", f"Bounds of {text.limit_name(study, i)}, {closing}."),
-            _figure(f"multiplier-{i}", f"{price} {_late(study, f'multiplier_{i}')}"),
+            _figure(f"multiplier-{i}", f"{price} {late}"),
         ]
         columns += [f"threshold_lower_{i}", f"threshold_upper_{i}", f"multiplier_{i}"]
     title = "What is known of the limits, and what they cost"
@@ -335,8 +339,10 @@ def _ends(study: Study, metric: str) -> str:
     return f"{metric.capitalize()} at the end: {', '.join(ends)}."
 
 
-def _late(study: Study, column: str) -> str:
-    ends = (f"{line.name} {number(line.late(column).mean)}" for line in study.lines)
+def _late(study: Study, found: Iterable[Estimate]) -> str:
+    ends = (
+        f"{line.name} {number(each.mean)}" for line, each in zip(study.lines, found, strict=True)
+    )
     return f"Late: {', '.join(ends)}."
 
 

@@ -83,10 +83,13 @@ def truth(study: Study) -> Table:
 
 
 def epochs(study: Study) -> Table:
-    """What the first seed of each line in phases played when, part after part, and what its trials proved."""
+    """What the first seed of each line in phases played when, part after part, and what its trials proved.
+
+    Nothing of the model of a log, in which nothing is proven.
+    """
     names = ("phase", "kind", "first", "last", "verdict", "decided")
     table: Table = {name: [] for name in ("group", *names)}
-    for index, line in enumerate(study.lines):
+    for index, line in enumerate(study.lines if study.log is None else ()):
         for part in line.abouts[0].get("epochs") or ():
             table["group"].append(index)
             for name in names:

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ..experiments.summary import Estimate
-from . import logs, proofs, results, text
+from . import guard, logs, proofs, results, text
 from .findings import Line, Study
 
 PIPE = 200  # columns
@@ -31,6 +31,7 @@ def print_study(study: Study) -> None:
     if study.log is not None:  # each sentence says by itself that it speaks of a model
         paragraphs = [[sentence] for sentence in text.verdict(study)]
     paragraphs.append(text.surprise(study))
+    paragraphs += [[sentence] for sentence in guard.sentences(study)]
     say([text.what(study)])
     print()
     print_table(heads, table)
@@ -125,13 +126,14 @@ def as_dict(study: Study) -> dict[str, Any]:
             {
                 "name": line.name,
                 "seeds": list(line.group.seeds),
-                "reward": _estimate(line.late("value")),
-                "constraints": [_estimate(line.late(f"constraint_{i}")) for i in range(study.m)],
+                "reward": _estimate(study.late_reward(line)),
+                "constraints": [_estimate(study.late_constraint(line, i)) for i in range(study.m)],
                 "kept": study.kept(line),
                 "certificates": _of_world(study, line, "certificate"),
                 "certified": _of_world(study, line, "certified"),
                 "proposal": [about.get("proposal") for about in line.abouts],
                 "diagnosis": text.diagnosis(study).get(line.name, []),
+                "guard": [about.get("guard") for about in line.abouts],
                 "violation_early": _estimate(line.rate("strong_violation", late=False)),
                 "violation_late": _estimate(line.rate("strong_violation", late=True)),
                 "threshold_lower": [_end(line, f"threshold_lower_{i}") for i in range(study.m)],

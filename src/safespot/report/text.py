@@ -78,7 +78,7 @@ def verdict(study: Study) -> list[str]:
     broke = [line for line in study.lines if line not in kept]
     every = limit_name(study, 0) if study.m == 1 else "every limit"
     said = []
-    rewards = {line: line.late("value").mean for line in study.lines}
+    rewards = {line: study.late_reward(line).mean for line in study.lines}
     if kept:
         top = max(kept, key=lambda line: rewards[line])
         one = "It" if len(kept) == 1 else f"The best of them, {top.name},"

@@ -552,11 +552,14 @@ def count_records(meter: SafetyMeter, records: NDArray) -> None:
     """Count the episodes of a journal's records."""
     if len(records):
         meter.observe_signals(*(records[name] for name in SIGNALS))
+        meter.interface.doubts.clipped += int(records["clipped"].sum())
 
 
 def count_episodes(meter: SafetyMeter, episodes: Sequence[Episode]) -> None:
     """The same of episodes that were checked."""
     meter.observe_signals(*(np.array([getattr(e, name) for e in episodes]) for name in SIGNALS))
+    for episode in episodes:
+        meter.interface.doubts.note(episode)
 
 
 def _check_same(folder: Path, kept: Learner, given: Learner) -> None:

@@ -7,7 +7,6 @@ is empty too.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,8 @@ from numpy.typing import NDArray
 
 from ..arrays import Float
 from ..errors import InvalidFile
-from ..files import failure, replace
-from .tables import FORMATS, connect, target
+from ..files import replace, scratch
+from .tables import FORMATS, connect, target, writing
 
 Columns = dict[str, Any]  # name -> [rows]
 
@@ -53,34 +52,24 @@ def write_rows(path: Path, tables: Iterable[Columns]) -> None:
 
     NaN, what was not seen, is written as nothing.
     """
-    import duckdb
-
     check_ending(path)
-    try:
-        with (
-            tempfile.TemporaryDirectory(prefix="safespot-") as scratch,
-            connect() as database,
-        ):
-            for table in tables:
-                database.register("steps", table)
-                chosen = ", ".join(
-                    f"case when not isnan({name}) then {name} end as {name}"
-                    if name.startswith(("reward", "constraint_", "threshold_"))
-                    else name
-                    for name in table
-                )
-                database.execute(
-                    f"create table if not exists written as select {chosen} from steps limit 0"
-                )
-                database.execute(f"insert into written select {chosen} from steps")
-                database.unregister("steps")
-            made = Path(scratch, "rows")
-            database.execute(f"copy written to {target(made)} ({FORMATS[path.suffix]})")
-            replace(path, made.read_bytes(), private=True)
-    except OSError as problem:
-        raise failure(f"cannot write {path}", problem) from None
-    except duckdb.Error as problem:
-        raise InvalidFile(f"cannot write {path}: {problem}") from None
+    with writing(f"cannot write {path}"), scratch() as folder, connect() as database:
+        for table in tables:
+            database.register("steps", table)
+            chosen = ", ".join(
+                f"case when not isnan({name}) then {name} end as {name}"
+                if name.startswith(("reward", "constraint_", "threshold_"))
+                else name
+                for name in table
+            )
+            database.execute(
+                f"create table if not exists written as select {chosen} from steps limit 0"
+            )
+            database.execute(f"insert into written select {chosen} from steps")
+            database.unregister("steps")
+        made = Path(folder, "rows")
+        database.execute(f"copy written to {target(made)} ({FORMATS[path.suffix]})")
+        replace(path, made.read_bytes(), private=True)
 
 
 def check_ending(path: Path) -> None:

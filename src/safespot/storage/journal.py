@@ -22,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import os
 import re
 import secrets
 import struct
@@ -270,6 +271,7 @@ class Writer:
         self.type, self.path, self.lock = record_type(journal.H, journal.m), journal.path, lock
         self.number, self.end = journal.next, journal.end
         self.left = journal.room - len(journal.records)
+        self.size = self.end + self.left * self.type.itemsize  # of the file, from its making on
         # What a killed process wrote may not be on the disk yet, and what it tore must not stay.
         rest = self.left * self.type.itemsize if journal.lost else 0
         files.disk.put(lock.file, self.end, bytes(rest))
@@ -278,6 +280,9 @@ class Writer:
         """Add records, at most as many as there is room `left`; when this returns they are on the disk."""
         data = b"".join(self._bytes(record, k) for k, record in enumerate(records))
         try:
+            # Behind a cut the next record would stand after a gap, and none of them could be read again.
+            if os.fstat(self.lock.file.fileno()).st_size != self.size:
+                raise FileNotFoundError(errno.ENOENT, f"{self.path.name} was cut or made longer")
             files.disk.put(self.lock.file, self.end, data)
             if not self.lock.is_at(self.path):  # a file without a name is gone when it is closed
                 raise FileNotFoundError(errno.ENOENT, f"{self.path.name} was removed or replaced")

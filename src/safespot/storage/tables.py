@@ -6,17 +6,21 @@ file's own, and other names for addresses of a network. Here a path is the name 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import contextlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import InvalidFile
-from ..files import as_path, check_memory
+from ..errors import DiskError, InvalidFile
+from ..files import as_path, check_memory, failure
 
 if TYPE_CHECKING:
     import duckdb
 
 CSV = "all_varchar = true, header = true, nullstr = ['', 'NULL', 'NaN', 'nan', 'NA']"
+INTERRUPTED = "Query interrupted"  # what DuckDB raises after Ctrl-C
+PATTERN = "*?["  # letters that make a pattern of a name
 FORMATS = {".csv": "format csv, header", ".parquet": "format parquet"}  # how a file is written
 
 
@@ -25,6 +29,35 @@ def connect(*, threads: int | None = None) -> duckdb.DuckDBPyConnection:
     import duckdb
 
     return duckdb.connect(":memory:", config={} if threads is None else {"threads": threads})
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Ctrl-C in the midst of a query is Ctrl-C; DuckDB makes a RuntimeError of it."""
+    try:
+        yield
+    except RuntimeError as problem:
+        if str(problem) == INTERRUPTED:
+            raise KeyboardInterrupt from None
+        raise
+
+
+@contextlib.contextmanager
+def writing(what: str) -> Iterator[None]:
+    """What fails while DuckDB writes a file of its own, in our words; `what` begins the sentence."""
+    import duckdb
+
+    try:
+        yield
+    except OSError as problem:
+        raise failure(what, problem) from None
+    except (
+        duckdb.IOException
+    ) as problem:  # its file is a new one of ours: nobody asked for a wrong one
+        said = re.search(r'"exception_message":"([^"]*)"', str(problem))
+        raise DiskError(f"{what}: {said[1] if said else problem}") from None
+    except duckdb.Error as problem:
+        raise InvalidFile(f"{what}: {problem}") from None
 
 
 def parquet(paths: Iterable[Path]) -> str:
@@ -61,11 +94,20 @@ def check_rows(database: duckdb.DuckDBPyConnection, paths: Iterable[Path], colum
 
 def _names(paths: Iterable[Path]) -> str:
     """A list of files in SQL, with everything that has a meaning in a pattern taken as it stands."""
-    escaped = (
-        "".join(f"[{letter}]" if letter in "*?[" else letter for letter in str(_plain(path)))
-        for path in paths
-    )
-    return f"[{', '.join(map(_quoted, escaped))}]"
+    return f"[{', '.join(_quoted(_escaped(str(_plain(path)))) for path in paths)}]"
+
+
+def _escaped(name: str) -> str:
+    r"""The pattern that matches this name alone.
+
+    In a pattern, and only there, DuckDB takes a backslash for the end of a folder's name, and has no way to quote it.
+    """
+    if "\\" in name and any(letter in name for letter in PATTERN):
+        raise InvalidFile(
+            f"{name!r} has a backslash and one of {' '.join(PATTERN)} in its name, which DuckDB cannot open together. "
+            "Rename it."
+        )
+    return "".join(f"[{letter}]" if letter in PATTERN else letter for letter in name)
 
 
 def _plain(path: Path) -> Path:

@@ -163,6 +163,7 @@ class EnvTraining:
         """Let the meter count the episode, and read it."""
         metering, inside = self.metering, self.learner.interface.check(played)
         meter_episode(metering.declared, metering.state, inside, metering.x)
+        self.meter.interface.doubts.note(played)
         if recorded:
             read_meter(metering.state, metering.levels, metering.rows[len(self.table)])
 

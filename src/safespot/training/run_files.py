@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,7 +13,7 @@ from .. import learners
 from ..arrays import Episode, as_count, frozen
 from ..errors import InvalidFile, InvalidOption, SafespotError
 from ..evidence.meter import Evidence
-from ..files import read_arrays, write_arrays
+from ..files import read_arrays, scratch, write_arrays
 from ..learners.learner import Learner
 from ..observations import numbering
 from .origin import Origin
@@ -42,7 +41,7 @@ def write_run(run: Run, path: str | Path) -> None:
         arrays |= _ends(f"evidence.{name}", getattr(run.evidence, name))
     arrays["evidence.episodes"] = run.evidence.episodes
     arrays |= {f"audit.{name}": values for name, values in run.audit.items()}
-    with tempfile.TemporaryDirectory() as folder:  # whatever a learner writes, it writes to a file
+    with scratch() as folder:  # whatever a learner writes, it writes to a file
         run.learner.save(Path(folder, "learner"))
         arrays["learner"] = np.frombuffer(Path(folder, "learner").read_bytes(), np.uint8)
     about = {
@@ -57,7 +56,7 @@ def read_run(kind: type[R], path: str | Path) -> R:
     """The run in a file; a damaged one is an `InvalidFile`."""
     arrays, about = read_arrays(path, "run")
     try:
-        with tempfile.TemporaryDirectory() as folder:
+        with scratch() as folder:
             Path(folder, "learner").write_bytes(arrays["learner"].tobytes())
             learner = learners.load(Path(folder, "learner"))
         rows: dict[str, Any] = {name: frozen(arrays[name]) for name in ROWS}
@@ -67,6 +66,7 @@ def read_run(kind: type[R], path: str | Path) -> R:
         evidence = Evidence(
             delta=float(about["delta"]),
             episodes=arrays["evidence.episodes"],
+            doubts=learner.interface.doubts.sentences(),
             **{name: _pair(arrays, f"evidence.{name}") for name in EVIDENCE},
         )
         recipe = about["discretizer"]

@@ -1,0 +1,144 @@
+"""A full disk behind every writer: one typed error, what was there stays, and the same call works later."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import safespot as ss
+from safespot import files
+from tests.support.contract import Subject
+from tests.support.sweeping import sweep_inline, tiny
+from tests.support.trails import example
+
+resource = pytest.importorskip("resource")
+SPOT = Subject("spot", "masked")
+
+
+@contextlib.contextmanager
+def room(size: int) -> Iterator[None]:
+    """No file may grow beyond that: the system refuses the write, as it does on a full disk (EFBIG for ENOSPC)."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def episodes() -> list[ss.Episode]:
+    return [SPOT.episode(np.random.default_rng([5, t])) for t in range(50)]
+
+
+@pytest.fixture(scope="module")
+def run() -> ss.Run:
+    problem = ss.problems.make("machine")
+    return ss.learn(problem, ss.Uniform(**problem.interface, episodes=50))
+
+
+@pytest.fixture(scope="module")
+def durable(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("durable") / "it"
+    with ss.open(folder, SPOT.make()) as learner:
+        learner.observe(episodes()[0])
+    return folder
+
+
+WRITERS: dict[str, Callable[[Path, Any, Any], object]] = {
+    "log.csv": lambda path, run, durable: ss.write_log(path, episodes()),
+    "log.parquet": lambda path, run, durable: ss.write_log(path, episodes()),
+    "trail.csv": lambda path, run, durable: ss.export_episodes(durable, path),
+    "trail.parquet": lambda path, run, durable: ss.export_episodes(durable, path),
+    "cmdp": lambda path, run, durable: example().cmdp.save(path),
+    "learner": lambda path, run, durable: SPOT.make().save(path),
+    "run": lambda path, run, durable: run.save(path),
+    "meter": lambda path, run, durable: ss.SafetyMeter(example().interface).save(path),
+    "folder": lambda path, run, durable: ss.open(path, SPOT.make()).close(),
+    "store": lambda path, run, durable: sweep_inline(path, tiny(seeds=1)),
+}
+
+
+@pytest.mark.parametrize("size", [0, 10, 100])
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_full_disk_is_a_disk_error_and_the_same_call_works_later(
+    name: str, size: int, tmp_path: Path, run: ss.Run, durable: Path
+) -> None:
+    path = tmp_path / name
+    with room(size), pytest.raises(ss.DiskError) as told:
+        WRITERS[name](path, run, durable)
+    assert "exception_type" not in str(told.value)  # DuckDB's own envelope
+    if path.is_file():
+        pytest.fail("half a file is left")
+    WRITERS[name](path, run, durable)
+    assert path.exists()
+
+
+class Failing(files.Disk):
+    """Fails at its n-th step, as a full disk does."""
+
+    def __init__(self, step: int) -> None:
+        self.left = step
+
+    def _step(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def fill(self, file: Any, data: bytes) -> None:
+        self._step()
+        super().fill(file, data)
+
+    def sync(self, descriptor: int) -> None:
+        self._step()
+        super().sync(descriptor)
+
+    def rename(self, source: Path, target: Path) -> None:
+        self._step()
+        super().rename(source, target)
+
+    def remove(self, path: Path) -> None:
+        """A process that dies does not tidy up."""
+        if self.left >= 0:
+            super().remove(path)
+
+
+def test_a_store_that_was_begun_is_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever step of its making fails or is the last of a process, the same call makes it."""
+    for step in range(20):
+        folder = tmp_path / f"store {step}"
+        monkeypatch.setattr(files, "disk", disk := Failing(step))
+        failed = False
+        try:
+            ss.Store.create(folder)
+        except ss.DiskError:
+            failed = True
+        monkeypatch.setattr(files, "disk", files.Disk())
+        made = ss.Store.create(folder)
+        assert {each.name for each in folder.iterdir()} == {
+            "store.json",
+            "runs",
+            "checkpoints",
+            "claims",
+        }
+        assert made.finished() == set()
+        if not failed:
+            break
+    assert step > 2
+    assert disk.left >= 0
+
+
+def test_a_folder_of_somebody_else_is_not_made_a_store(tmp_path: Path) -> None:
+    for name in ("thesis.txt", "runs", ".store.json.tmp.txt"):
+        folder = tmp_path / f"of {name}"
+        folder.mkdir()
+        (folder / name).write_text("precious")
+        with pytest.raises(ss.InvalidFile, match="neither empty nor a store"):
+            ss.Store.create(folder)
+        assert [each.name for each in folder.iterdir()] == [name]
