@@ -312,7 +312,7 @@ def test_a_confidence_that_cannot_be_told_from_one_is_refused(delta: float) -> N
     with pytest.raises(ss.InvalidOption, match="delta"):
         ss.episodes_needed(0.1, 1.0, delta=delta)
     for learner in ("spot", "spot-epochs", "uniform", "opt-cmdp"):
-        needs = {"slack": 0.5} if learner == "spot" else {}
+        needs: dict[str, Any] = {"slack": 0.5} if learner == "spot" else {}
         with pytest.raises(ss.InvalidOption, match="delta"):
             ss.learners.make(learner, FACE, episodes=3000, delta=delta, **needs)
     with pytest.raises(ss.InvalidOption, match="delta"):
