@@ -341,3 +341,8 @@ def test_the_page_describes_a_sweep_and_every_key_of_it(tmp_path: Path) -> None:
                 assert f"`{prefix}{name}`" in page, name
     for name in (*SignalsSpec.model_fields, *LawSpec.model_fields, *DriftSpec.model_fields):
         assert f"`{name}`" in page, name
+
+
+def test_what_is_missing_is_said_to_be() -> None:
+    with pytest.raises(ss.InvalidOption, match="learners: is missing"):
+        as_spec({"episodes": 20, "seeds": 1, "problem": {"name": "machine"}})
