@@ -297,7 +297,9 @@ def test_a_report_shows_a_few_examples_of_each_reason() -> None:
     assert said[0].endswith("0 of 8 episodes can be used.")
     assert said[1].startswith("7 rejected")
     assert [line[:11] for line in said[2:7]] == [f"  episode {k}" for k in range(5)]
-    assert said[7:] == ["1 rejected: reward is missing", "  episode 7, step 0: reward is missing"]
+    assert said[7:9] == ["1 rejected: reward is missing", "  episode 7, step 0: reward is missing"]
+    assert said[9].startswith("The declared ranges of a step are: reward 0 to 1,")
+    assert len(said) == 10
 
 
 # Endings

@@ -7,7 +7,6 @@ import json
 import os
 import resource
 import signal
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -21,7 +20,7 @@ from safespot import files
 from safespot.experiments import Store
 from safespot.experiments.locks import Claims
 from safespot.experiments.parquet import Encoder
-from safespot.experiments.store import by_run
+from safespot.experiments.store import answering, by_run
 from safespot.training.run_tables import columns
 from tests.support.sweeping import TINY, contents, sweep_inline, tiny
 
@@ -365,24 +364,12 @@ def test_rows_are_taken_apart_by_their_runs() -> None:
     assert [got[run]["x"].tolist() for run in ("b", "c")] == [[3.0], [4.0]]
 
 
-def test_ctrl_c_in_the_midst_of_a_query_is_ctrl_c(store: Store) -> None:
-    """DuckDB makes a RuntimeError of it, which would end a command in a traceback."""
-    script = """
-import os, sys, threading
-import safespot as ss
-from safespot.experiments.store import answering
-store = ss.Store(sys.argv[1])
-endless = "select sum(a.range * b.range) from range(10000000) a, range(10000000) b, results"
-threading.Timer(0.5, os.kill, (os.getpid(), 2)).start()
-try:
-    with answering():
-        store.query(endless).fetchall()
-except KeyboardInterrupt:
-    print("interrupted")
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(store.path)],
-        capture_output=True, text=True, timeout=60,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )  # fmt: skip
-    assert done.stdout == "interrupted\n", done.stderr
+def test_ctrl_c_in_the_midst_of_a_query_is_ctrl_c() -> None:
+    """DuckDB makes a RuntimeError of it, which would end a command in a traceback.
+
+    Raised by hand: whether DuckDB notices Ctrl-C within a query at all is a matter of chance.
+    """
+    with pytest.raises(KeyboardInterrupt), answering():
+        raise RuntimeError("Query interrupted")
+    with pytest.raises(RuntimeError, match="something else"), answering():
+        raise RuntimeError("something else")

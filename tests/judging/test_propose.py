@@ -110,7 +110,7 @@ def test_what_was_never_or_hardly_tried_stays_out() -> None:
 def test_what_was_done_once_is_rare() -> None:
     once = ss.propose(ss.read_log(table([0] * 30 + [1], [0.5] * 31)))
     assert any("so do 1 that were taken in fewer than 10 cases" in each for each in once.reasons)
-    said = "Nothing is proven of this policy yet. A trial of about"
+    said = "Nothing is proven of this policy yet. If the world is as the model has it, a trial of about"
     assert once.reasons[-1].startswith(said)
     ten = ss.propose(ss.read_log(table([0] * 30 + [1] * 10, [0.5] * 30 + [1.0] * 10)))
     assert ten.policy[0, 0].tolist() == [0.0, 1.0]
