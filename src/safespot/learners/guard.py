@@ -110,8 +110,8 @@ class Guard(Learner):
         inside = np.maximum(self.budget / self._scale, -self.declared.least)
         self._terms = make_terms(self.declared, inside, self.delta, credit)
         self._account = empty_account(self.interface.m)
-        # Kernels have one type for all policies, and it is writable.
         self._told_doubts = False
+        # Kernels have one type for all policies, and it is writable.
         self._pi, self._played_baseline = np.array(self.baseline), np.array(self.baseline)
         self._derive()
 
