@@ -252,7 +252,10 @@ def test_a_proof_takes_as_long_as_the_quotient_says() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"room": 0.0}, {"deviation": -1.0}, {"delta": 1.0}, {"room": math.nan}, {"room": 1e-12}],
+    [
+        *({"room": 0.0}, {"deviation": -1.0}, {"delta": 1.0}, {"room": math.nan}, {"room": 1e-12}),
+        *({"worst": -1.0}, {"worst": math.inf}, {"worst": 1e17}, {"room": 1e-200, "worst": 1e200}),
+    ],
 )
 def test_lengths_refuse_nonsense(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidOption):
@@ -277,3 +280,24 @@ def test_a_proof_takes_no_episode_more_than_it_needs(
     needed = episodes_to_proof(room, deviation, delta, constraints=m)
     assert reached(needed)
     assert needed == 1 or not reached(needed - 1)
+
+
+@pytest.mark.parametrize(
+    ("room", "worst"), [(0.6, 1.0), (0.05, 1.0), (1.0, 4.0), (0.4, 14.0), (3.0, 14.0)]
+)
+def test_a_wide_range_makes_a_proof_take_longer_than_the_noise_does(
+    room: float, worst: float
+) -> None:
+    """Episodes that are all alike, with ranges from -worst to worst: no bet on the average one is larger."""
+    needed = episodes_to_proof(room, 1e-9, worst=worst)
+    assert needed == math.ceil(math.log(20.0) / math.log(1.0 + room / worst))
+    state, made, took = fixed_means(1), targets(needed), 0
+    while state.lower[0] <= 0.5:
+        watch_fixed(made, state, np.full(1, (room / worst + 1.0) / 2.0))
+        read_fixed(made, state, 0, math.log(20.0))
+        took += 1
+    assert needed < took < 1.4 * needed  # a mixture of bets, whose weights come to know the noise
+
+
+def test_where_the_noise_is_as_wide_as_the_range_the_range_says_nothing_more() -> None:
+    assert episodes_to_proof(0.4, 1.4, worst=4.0) == episodes_to_proof(0.4, 1.4)

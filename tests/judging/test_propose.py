@@ -207,10 +207,22 @@ def test_errors_are_those_of_means_in_the_users_units() -> None:
     assert found.reward_error == pytest.approx(10.0 * np.sqrt(0.6 * 0.4 / n), rel=0.01)
     assert found.room[0] == pytest.approx(0.6, abs=0.01)
     assert found.room_errors[0] == pytest.approx(np.sqrt((0.8 * 0.2 + 0.04) / n), rel=0.01)
-    takes = episodes_to_proof(0.6, np.sqrt(0.8 * 0.2 + 0.04), 0.1, constraints=1)
-    assert found.trial_episodes == pytest.approx(takes, rel=0.03)
+    assert found.trial_episodes == episodes_to_proof(0.6, np.sqrt(0.8 * 0.2 + 0.04), 0.1, worst=1.0)
     assert (found.certificate.confidence, found.certificate.difference_confidence) == (0.9, 0.9)
     assert found.certificate.episodes == 0
+
+
+def test_signals_that_never_vary_are_not_proven_by_one_episode() -> None:
+    """Half a step of room, and one episode could break the limit by a whole one: ln 20 / ln 1.5 episodes."""
+    rows = {
+        **table([0] * 500, [0.5] * 500),
+        "constraint_0": [0.8] * 500,
+        "threshold_0": [0.3] * 500,
+    }
+    found = ss.propose(ss.read_log(rows))
+    assert found.room[0] == pytest.approx(0.5, abs=0.01)
+    assert found.trial_episodes == 8
+    assert "about 8 episodes" in found.reasons[-1]
 
 
 def test_two_limits_share_delta() -> None:

@@ -246,7 +246,8 @@ def _proposal(
     middle = (seen.lower + seen.upper) / 2.0
     room = scale * (values[1:] - middle)
     room_errors = scale * np.sqrt(errors[1:] ** 2 + seen.threshold_spread**2 / n)
-    takes = _trial_episodes(room, scale * seen.spread, delta)
+    worst = scale * (-declared.least).clip(0.0)
+    takes = _trial_episodes(room, scale * seen.spread, worst, delta)
     policy = frozen(plan.policy)
     proven = units.bounds(seen.lower, seen.upper, f.H)
     certificate = practice.certificate
@@ -272,13 +273,13 @@ def _proposal(
     )  # fmt: skip
 
 
-def _trial_episodes(room: Float, deviation: Float, delta: float) -> int | None:
+def _trial_episodes(room: Float, deviation: Float, worst: Float, delta: float) -> int | None:
     """About how many episodes prove all rooms; None where one of them is next to nothing."""
     if not (room > HOPELESS * deviation).all():
         return None
     return max(
-        episodes_to_proof(r, d, delta, constraints=len(room))
-        for r, d in zip(room.tolist(), deviation.tolist(), strict=True)
+        episodes_to_proof(r, d, delta, constraints=len(room), worst=w)
+        for r, d, w in zip(room.tolist(), deviation.tolist(), worst.tolist(), strict=True)
     )
 
 
