@@ -33,7 +33,7 @@ def draw(
     if world == RARE:
         p, a = 0.01, 0.01
     elif world == ADVERSARY:
-        # The more luck there was so far, the further away the next mean, and the other way round.
+        # The higher the sum so far, the further away the next mean, and the other way round.
         p = 0.02 if ahead > 0.0 else 0.98
         a = 0.9 if ahead > 1.0 else 0.1
     elif world == DRIFT:

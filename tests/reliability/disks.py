@@ -1,4 +1,4 @@
-"""Disks for tests: one that kills its process, and one that remembers what a power failure could leave.
+"""Disks for tests: one that kills its process, one that fails, one that remembers what a power failure could leave.
 
 `Power` keeps what a disk may forget: contents until they are synced, names until their folder is. An image is what may
 be found after the power fails: any of the names, and of unsynced contents nothing, either half, or all.
@@ -7,6 +7,7 @@ be found after the power fails: any of the names, and of unsynced contents nothi
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import os
 import random
@@ -77,6 +78,45 @@ def killed(work: Callable[[], Any], after: float | None = None) -> bool:
     _, status = os.waitpid(child, 0)
     assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
     return os.WIFSIGNALED(status)
+
+
+# --- Errors
+
+
+class Failing(files.Disk):
+    """The n-th thing that is done to it fails, and all after it; whoever dies of that does not tidy up."""
+
+    def __init__(self, number: int, code: int = errno.ENOSPC) -> None:
+        self.left, self.code = number, code
+
+    def step(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise OSError(self.code, os.strerror(self.code))
+
+    def fill(self, file: BinaryIO, data: bytes) -> None:
+        self.step()
+        super().fill(file, data)
+
+    def sync(self, descriptor: int) -> None:
+        self.step()
+        super().sync(descriptor)
+
+    def sync_data(self, descriptor: int) -> None:
+        self.step()
+        super().sync_data(descriptor)
+
+    def make_folder(self, path: Path) -> None:
+        self.step()
+        super().make_folder(path)
+
+    def rename(self, source: Path, target: Path) -> None:
+        self.step()
+        super().rename(source, target)
+
+    def remove(self, path: Path) -> None:
+        if self.left >= 0:
+            super().remove(path)
 
 
 # --- Power loss

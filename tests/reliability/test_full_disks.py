@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ import pytest
 
 import safespot as ss
 from safespot import files
+from tests.reliability.disks import Failing
 from tests.support.contract import Subject
 from tests.support.sweeping import sweep_inline, tiny
 from tests.support.trails import example
@@ -78,35 +77,6 @@ def test_a_full_disk_is_a_disk_error_and_the_same_call_works_later(
         pytest.fail("half a file is left")
     WRITERS[name](path, run, durable)
     assert path.exists()
-
-
-class Failing(files.Disk):
-    """Fails at its n-th step, as a full disk does."""
-
-    def __init__(self, step: int) -> None:
-        self.left = step
-
-    def _step(self) -> None:
-        self.left -= 1
-        if self.left < 0:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    def fill(self, file: Any, data: bytes) -> None:
-        self._step()
-        super().fill(file, data)
-
-    def sync(self, descriptor: int) -> None:
-        self._step()
-        super().sync(descriptor)
-
-    def rename(self, source: Path, target: Path) -> None:
-        self._step()
-        super().rename(source, target)
-
-    def remove(self, path: Path) -> None:
-        """A process that dies does not tidy up."""
-        if self.left >= 0:
-            super().remove(path)
 
 
 def test_a_store_that_was_begun_is_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ import pytest
 import safespot as ss
 from safespot import files
 from safespot.storage import journal
+from tests.reliability.disks import Failing
 from tests.reliability.survival import digest
 from tests.support.contract import Subject
 
@@ -356,38 +357,6 @@ def test_what_holds_peoples_data_is_for_its_owner_alone(folder: Path) -> None:
 
 
 # --- Disks that fail while it is opened
-
-
-class Failing(files.Disk):
-    """The n-th thing that is done to it fails, and all after it."""
-
-    def __init__(self, number: int, code: int) -> None:
-        self.left, self.code = number, code
-
-    def step(self) -> None:
-        self.left -= 1
-        if self.left < 0:
-            raise OSError(self.code, os.strerror(self.code))
-
-    def fill(self, file: Any, data: bytes) -> None:
-        self.step()
-        super().fill(file, data)
-
-    def sync(self, descriptor: int) -> None:
-        self.step()
-        super().sync(descriptor)
-
-    def sync_data(self, descriptor: int) -> None:
-        self.step()
-        super().sync_data(descriptor)
-
-    def rename(self, source: Path, target: Path) -> None:
-        self.step()
-        super().rename(source, target)
-
-    def make_folder(self, path: Path) -> None:
-        self.step()
-        super().make_folder(path)
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EDQUOT])

@@ -242,12 +242,12 @@ def test_the_surprise_is_explained_where_it_occurs(
 
 def test_equal_curves_are_said_to_be_equal(study: findings.Study) -> None:
     line = study.lines[0]
-    twin = replace(line, name="its twin")
+    double = replace(line, name="its double")
     away = {**line.columns, "value": line.columns["value"] + np.ptp(line.columns["value"]) / 100}
     other = replace(line, name="another", columns=away)
-    three = findings.Study(study.name, study.setting, study.episodes, (line, twin, other))
+    three = findings.Study(study.name, study.setting, study.episodes, (line, double, other))
     assert words.equal(three, ["value", "regret"]) == [
-        "Pessimistic and its twin are equal here: their curves lie on each other."
+        "Pessimistic and its double are equal here: their curves lie on each other."
     ]
     assert "another" in words.equal(three, ["regret"])[0]
 

@@ -232,11 +232,11 @@ def against_numpy() -> list[Row]:
         (small, "S = 3, A = 2, H = 3, m = 1, random, dense", 500),
         (several, "S = 20, A = 5, H = 10, m = 2, random, 5 successors", 60),
     ):
-        rows.extend(beside_twin(problem, what, scale, times) for scale in (0.01, 1.0))
+        rows.extend(beside_references(problem, what, scale, times) for scale in (0.01, 1.0))
     return rows
 
 
-def beside_twin(problem: ss.Problem, what: str, bonus_scale: float, times: int) -> Row:
+def beside_references(problem: ss.Problem, what: str, bonus_scale: float, times: int) -> Row:
     """Both learn with the same noise, which must lead to the same numbers; then they are timed."""
     rho, first = ss.slater(problem.cmdp).rho, 2000
     apart, sides = 0.0, []
