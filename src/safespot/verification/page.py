@@ -22,10 +22,16 @@ STYLE = """
 .open { color: var(--quiet); } .open::before { content: "? "; }
 .verdicts { list-style: none; padding: 0; max-width: 56rem; } .verdicts li { margin: 0 0 .8rem; }
 .verdicts strong { font-weight: 550; }
-td { white-space: normal; } .summary a { color: inherit; }
+td, .summary th { white-space: normal; } .summary a { color: inherit; }
 details { margin-top: .75rem; }
 figcaption { color: var(--quiet); font-size: .88rem; margin: .25rem 0 1rem; max-width: 46rem; }
 figure svg { max-width: 100%; height: auto; }
+@media screen and (max-width: 46rem) {
+  .summary thead { position: absolute; clip-path: inset(50%); }
+  .summary tr { display: block; border-top: 1px solid var(--rule); padding: .45rem 0; }
+  .summary th, .summary td { display: block; border: 0; padding: 0; }
+  .summary th:empty { display: none; }
+}
 """
 
 

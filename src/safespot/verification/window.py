@@ -29,7 +29,7 @@ def _stationary(traces: tuple[Trace, ...]) -> tuple[list[Verdict], ClaimTable]:
     level = LEVEL / max(1, 2 * len(gammas))
     verdicts, rows = [], []
     for column, called in COSTS.items():
-        outcomes, worst = [], ""
+        outcomes, worst = [], []
         for xi, stance in STANCES.items():
             whole = [trace.last(column) for trace in groups[xi, 1.0]]
             for gamma in gammas:
@@ -40,16 +40,14 @@ def _stationary(traces: tuple[Trace, ...]) -> tuple[list[Verdict], ClaimTable]:
                 cells = [mean(whole, 0.05), mean(part, 0.05), ratio, number(factor)]
                 rows.append([called, stance, f"{gamma:g}", *cells])
                 if gamma == gammas[0]:
-                    worst += (
-                        f" {stance} {ratio}"
-                        if isinstance(ratio, Interval)
-                        else f" {stance} not positive"
-                    )
+                    cost = str(ratio) if isinstance(ratio, Interval) else "not positive"
+                    worst.append(f"{stance} {cost}")
         verdicts.append(
             Verdict(
                 statement=f"A window γ < 1 costs at most a factor 1/√γ in {called}.",
                 outcome=together(outcomes),
-                reason=f"Factor at γ = {gammas[0]:g}, where {number(math.sqrt(1 / gammas[0]))} is allowed:{worst}.",
+                reason=f"Factor at γ = {gammas[0]:g}, where {number(math.sqrt(1 / gammas[0]))} is allowed: "
+                f"{', '.join(worst)}.",
                 test="ratio paired by seed, or where a sum is not positive and has no ratio, that it does "
                 f"not rise; Student, one-sided, at level {level:.4f} for each stance and γ",
             )
