@@ -13,7 +13,6 @@ from safespot.verification import page
 from safespot.verification.verdicts import Outcome, Verdict
 from tests.support.browsing import browser  # noqa: F401
 
-
 CLAIM = SimpleNamespace(
     name="meter", title="What was played is evidence, at every recorded episode of every run"
 )
