@@ -42,7 +42,7 @@ def main() -> None:
     given = parser.parse_args()
     learner = ss.Spot(
         states=STATES, actions=DOSES, horizon=STEPS, constraints=1, start=STATES - 1, senses="<=",
-        episodes=10_000, slack=1.0, bonus_scale=0.02, threshold_scale=0.1, estimator="pooled",
+        episodes=10_000, slack=1.0, **ss.Spot.advised,
     )  # fmt: skip
     play = in_gymnasium if given.gymnasium else in_a_ward
     with ss.open(given.folder, learner) as durable:
