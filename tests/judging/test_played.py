@@ -235,6 +235,22 @@ def test_a_log_is_about_the_practice_unless_the_policy_is_given() -> None:
     )
 
 
+def test_one_number_is_told_for_the_first_episode_of_a_learner_that_had_seen_some(
+    tmp_path: Path,
+) -> None:
+    problem = toy(0.8, 1.2)
+    learner = fixed(problem)
+    for episode in episodes_of(problem, SAFE, 20):
+        learner.observe(episode)
+    with ss.open(tmp_path / "kept", learner) as kept:
+        for episode in episodes_of(problem, SAFE, 30):
+            kept.observe(episode)
+        found = ss.certify_played(kept)
+    assert (found.since, found.certificate.episodes) == (21, 30)
+    assert str(found).startswith("Of the episodes from number 21 on:")
+    assert "as they were played, from number 21 on" in " ".join(str(found).split())
+
+
 def test_a_durable_learner_remembers_what_it_played(tmp_path: Path) -> None:
     problem = toy(0.9, 1.0)
     with ss.open(tmp_path / "kept", moving(problem, 1_500)) as learner:

@@ -86,7 +86,8 @@ def solve(
     ],
     option: Options = None,
     policy: Annotated[
-        Path | None, typer.Option(metavar="FILE.npy", help="Write the optimal policy [H,S,A].")
+        Path | None,
+        typer.Option(metavar="FILE.npy|FILE.json", help="Write the optimal policy [H,S,A]."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

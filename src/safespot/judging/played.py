@@ -348,7 +348,7 @@ def _certificate(
         confidence=1.0 - delta,
         difference_confidence=max(0.0, 1.0 - 2.0 * delta),
         episodes=n,
-        basis=_basis(past, subject, n, best.start),
+        basis=_basis(past, subject, n, int(seen.numbers[best.start])),
         assumptions=_assumptions(past, subject),
         subject=subject,
         policy_digest=digest,
@@ -357,7 +357,7 @@ def _certificate(
     )
 
 
-def _basis(past: _Past, subject: str, n: int, start: int) -> str:
+def _basis(past: _Past, subject: str, n: int, since: int) -> str:
     about = {
         "policy": "of the one policy that played them",
         "mixture": "of the mixture of their policies: draw one of these episodes at random, for every episode anew, "
@@ -367,7 +367,7 @@ def _basis(past: _Past, subject: str, n: int, start: int) -> str:
     }[subject]
     source = "episodes as they were played" if past.practice is None else f"of {past.practice}"
     return (
-        f"It rests on {n:,} {source}, from the {start + 1:,}. on, and speaks {about}. The bounds need no model and "
+        f"It rests on {n:,} {source}, from number {since:,} on, and speaks {about}. The bounds need no model and "
         "hold at every moment; the start is one of several that share delta."
     )
 
