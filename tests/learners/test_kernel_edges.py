@@ -1,0 +1,101 @@
+"""Where an episode lies at an end of what was declared, or was played by another: the kernels of trials and guards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import safespot as ss
+from safespot.arrays import InsideEpisode
+from safespot.evidence.differences import Declared, declare
+from safespot.evidence.interface import make_interface
+from safespot.learners import budget, epoch_trials, phases
+from safespot.learners import pooled_models as pm
+from safespot.learners.compiled_step import observe_episode
+from safespot.spot import visits
+
+Array = Any
+H = 2
+FACE: dict[str, Any] = {"states": 1, "actions": 2, "horizon": H, "constraints": 1}
+
+
+def declared_as(**given: Any) -> Declared:
+    names = ("thresholds", "constraint_totals", "threshold_totals")
+    return declare(make_interface(1, 2, H, 1), *(given.get(name) for name in names))
+
+
+def inside(g: float, x: float = 0.5) -> InsideEpisode:
+    """An episode whose steps all have these signals."""
+    return InsideEpisode(
+        np.zeros(H + 1, np.int64), np.zeros(H, np.int64), np.ones(H), np.full((H, 1), g), np.full((H, 1), x)
+    )  # fmt: skip
+
+
+def outside(g: float, x: float = 0.5) -> ss.Episode:
+    return ss.Episode(
+        np.zeros(H + 1, int), np.zeros(H, int), np.ones(H), np.full((H, 1), g), np.full((H, 1), x)
+    )
+
+
+def test_a_baseline_that_can_just_reach_its_limit_is_not_yet_unsafe() -> None:
+    """A limit of H: nothing can exceed it, so that the bound from above is 0 before anything is proven."""
+    terms = budget.make_terms(declared_as(thresholds=[float(H)]), np.array([9.0]), 0.1, True)
+    account = budget.empty_account(1)
+    account.turn[0] = budget.BASELINE
+    for _ in range(5):
+        budget.charge_episode(terms, account, inside(1.0))
+    assert budget.room_bounds(terms.declared, account.trial, 0)[1] == 0.0
+    assert account.unsafe[0] == budget.TRUSTED
+
+
+def test_what_a_guard_says_of_its_baseline_misses_with_its_part_of_delta() -> None:
+    terms = budget.make_terms(declared_as(), np.array([9.0]), 0.2, True)
+    assert np.exp(-terms.trial_level) == pytest.approx(budget.TRIAL * 0.2)
+    np.testing.assert_allclose(np.exp(-terms.level), budget.UPPER * 0.2)
+    assert sum((budget.UPPER, budget.LOWER, budget.TRIAL)) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("w", [0.0, 0.25, 1.0])
+def test_a_trial_lies_between_the_ends_of_what_was_declared(w: float) -> None:
+    """Y = g - w x, with totals of g in [0.5, 1.5] and of x in [0.25, 2]."""
+    declared = declared_as(constraint_totals=(0.5, 1.5), threshold_totals=(0.25, 2.0))
+    least, width = epoch_trials.trial_range(declared, w, 0)
+    assert least == pytest.approx(0.5 - w * 2.0)
+    assert least + width == pytest.approx(1.5 - w * 0.25)
+
+
+@pytest.mark.parametrize("turn", range(4))
+def test_a_guarded_learner_is_told_whose_episode_it_was(turn: int) -> None:
+    """Its trial counts what its own policy played, and nothing else; all episodes are counted."""
+    guard = ss.Guard(ss.SpotEpochs(**FACE), [[1.0, 0.0]], 20.0)
+    learner: Any = guard.guarded
+    guard._account.turn[0] = turn
+    guard.make_room()
+    episode = guard.check(outside(0.9))
+    observe_episode(guard.rates, guard.state, guard.statistics, guard.window, episode)
+    own = turn in (budget.LEARNER, budget.SAME)
+    assert learner.state.trial.counted[0] == int(own)
+    assert learner.statistics.starts.sum() == 1
+    assert learner.state.clock[phases.OWN] == 1  # unless it is told otherwise again
+
+
+@pytest.mark.parametrize("dense", [2**22, 0], ids=["dense", "lists"])
+@pytest.mark.parametrize("stationary", [True, False])
+def test_pooled_counts_hold_what_their_rows_point_at_and_no_more(
+    stationary: bool, dense: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(visits, "DENSE", dense)
+    learner = ss.Uniform(3, 2, 3, 1, episodes=50, stationary=stationary)
+    for states in ([0, 1, 1, 2], [0, 1, 2, 0], [0, 2, 1, 1]):
+        learner.observe(
+            ss.Episode(
+                np.array(states), np.zeros(3, int), np.ones(3), np.ones((3, 1)), np.ones((3, 1))
+            )
+        )
+    pooled = pm.pool(learner.statistics, learner.interface)
+    assert pooled.first[0, 0] == 0
+    assert len(pooled.states) == len(pooled.counts) == pooled.first[-1, -1]
+    assert pooled.counts.sum() == 9
+    assert (pooled.counts > 0).all()
