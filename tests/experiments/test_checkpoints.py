@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import safespot as ss
 from safespot import files
 from safespot.experiments import checkpoints, worker
 from safespot.experiments.checkpoints import KIND, Checkpoint, versions
+from safespot.experiments.settings import read_setting
 from safespot.experiments.store import FinishedRun
 from tests.support.sweeping import tiny
 
@@ -123,3 +125,18 @@ def test_what_a_run_says_of_itself() -> None:
         assert made.provenance["resumed_after"] == 0
         assert 0.0 < made.provenance["processor_seconds"] <= spent
         assert made.provenance["began"] <= made.provenance["ended"]
+
+
+def test_what_a_learner_in_phases_says_of_itself() -> None:
+    """What it played until the last episode, and what it proposes; nothing is certified so soon."""
+    (run,) = tiny(seeds=1, learners=[{"name": "spot-epochs"}])
+    (made,) = worker.work([run], None, lambda *_: True)
+    assert isinstance(made, FinishedRun)
+    epochs = made.facts["epochs"]
+    assert epochs[0]["first"] == 1
+    assert epochs[-1]["last"] == run.episodes
+    assert [part["first"] for part in epochs[1:]] == [part["last"] + 1 for part in epochs[:-1]]
+    cmdp = read_setting(run.setting).problem.cmdp
+    assert made.facts["proposal"]["value"] == ss.evaluate(cmdp, made.policies["proposal"]).value
+    assert (made.facts["certified"], made.facts["certificates"]) == (None, [])
+    assert set(made.policies) == {"policy", "proposal"}

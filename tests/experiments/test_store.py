@@ -6,9 +6,11 @@ import gc
 import json
 import os
 import resource
+import shutil
 import signal
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,8 @@ from safespot import files
 from safespot.experiments import Store
 from safespot.experiments.locks import Claims
 from safespot.experiments.parquet import Encoder
-from safespot.experiments.store import answering, by_run
+from safespot.experiments.store import FinishedRun, answering, by_run
+from safespot.experiments.worker import work
 from safespot.training.run_tables import columns
 from tests.support.sweeping import TINY, contents, sweep_inline, tiny
 
@@ -153,6 +156,76 @@ def test_long_runs_keep_their_order_and_their_bytes_in_any_company() -> None:
     assert set(found["run"]) == {"long"}
     np.testing.assert_array_equal(found["episode"], long["episode"])
     np.testing.assert_array_equal(found["value"], long["value"])
+
+
+def test_two_long_runs_have_the_same_bytes_together_and_alone() -> None:
+    """Together the second would begin in the midst of a row group."""
+    runs = {name: {"episode": np.arange(70_000)} for name in ("first", "second")}
+    encoder = Encoder()
+    together = encoder(runs)
+    assert {name: encoder({name: run})[name] for name, run in runs.items()} == together
+    encoder.close()
+
+
+def test_files_of_another_run_are_noticed(store: Store, tmp_path: Path) -> None:
+    """Both fit together, but not their name; or only one of them is another's."""
+    first, second = (run.id for run in tiny()[:2])
+    for kinds in (("json", "parquet"), ("json",), ("parquet",)):
+        copy = tmp_path / "-".join(kinds)
+        shutil.copytree(store.path, copy)
+        for kind in kinds:
+            shutil.copy(copy / "runs" / f"{second}.{kind}", copy / "runs" / f"{first}.{kind}")
+        with pytest.raises(ss.InvalidFile, match="is damaged"):
+            Store(copy).columns([first])
+        assert list(Store(copy).columns([second])) == [second]
+
+
+def test_what_was_found_whole_is_not_read_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    read_bytes = files.read_bytes
+
+    def noted(path: Path) -> bytes:
+        read.append(path.suffix)
+        return read_bytes(path)
+
+    monkeypatch.setattr(files, "read_bytes", noted)
+    again, run = Store(store.path), tiny()[0].id
+    assert list(again.columns([run])) == list(again.columns([run])) == [run]
+    assert read == [".json", ".parquet"]
+
+
+def test_a_column_that_is_not_there_is_our_error(store: Store) -> None:
+    with pytest.raises(ss.InvalidFile, match=r"cannot read results of .*happiness"):
+        store.columns([tiny()[0].id], ["happiness"])
+
+
+def test_policies_are_kept_where_there_are_any(tmp_path: Path) -> None:
+    store, runs = Store.create(tmp_path / "store"), tiny()[:2]
+    first, second = work(runs, None, lambda *_: True)
+    assert isinstance(first, FinishedRun)
+    assert isinstance(second, FinishedRun)
+    encoder = Encoder()
+    store.commit([first, replace(second, policies={})], encoder)
+    encoder.close()
+    np.testing.assert_array_equal(store.policy(runs[0].id), first.policies["policy"])
+    assert store.policy(runs[0].id, "proposal") is None
+    assert store.policy(runs[1].id) is None
+    assert store.finished() == {run.id for run in runs}
+
+
+def test_what_cannot_be_taken_away_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stubborn(files.Disk):
+        def remove(self, path: Path) -> None:
+            raise OSError(13, "Permission denied")
+
+    store = Store.create(tmp_path / "store")
+    (store.checkpoints / ".1111.safetensors.tmp").touch()
+    monkeypatch.setattr(files, "disk", Stubborn())
+    with pytest.raises(ss.SafespotError, match=r"cannot remove .*Permission denied"):
+        store.tidy()
+    assert list(store.claims.iterdir()) == []
 
 
 def test_runs_can_be_asked_for_their_options(store: Store) -> None:

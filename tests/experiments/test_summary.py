@@ -35,6 +35,12 @@ def test_groups_are_runs_that_differ_in_their_seed_and_labels_tell_them_apart(st
     }
 
 
+def test_learners_are_told_apart_by_their_names_alone(tmp_path: Path) -> None:
+    learners = [{"name": "uniform"}, {"name": "spot", "options": {"rho": 1.0}}]
+    store = sweep_inline(tmp_path / "store", tiny(seeds=1, learners=learners))
+    assert [group.label for group in groups(store)] == ["spot rho=1.0", "uniform"]
+
+
 def test_the_end_of_every_metric_is_its_mean_over_the_seeds(store: Store) -> None:
     all_ends = {}
     for metric in METRICS:

@@ -255,12 +255,14 @@ class Deadly(Inline):
 def test_the_guilty_run_fails_and_no_other(tmp_path: Path) -> None:
     runs, store = tiny(seeds=10), Store.create(tmp_path / "store")
     guilty = runs[7].id
-    engine = Deadly(store, guilty)
-    sweeping = _Sweeping(store, engine, Progress(), runs)
+    engine, heard = Deadly(store, guilty), Heard()
+    sweeping = _Sweeping(store, engine, heard, runs)
     sweeping.until_done()
     sweeping.end()
     assert sweeping.failed == {guilty: "its process died, twice"}
     assert store.finished() == {run.id for run in runs} - {guilty}
+    assert sorted(heard.over) == sorted(run.id for run in runs)  # it is over, too
+    assert heard.notes == [f"{guilty} failed: its process died, twice"]
     with_it = [names for names in engine.batches if guilty in names]
     assert len(with_it) == 2
     assert len(with_it[0]) > 1  # tiny runs travel together

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
+
+import pytest
 
 from safespot.experiments import Store, as_spec
 from safespot.experiments.engines import Batch, Done, Told
@@ -70,6 +73,12 @@ def sweep_inline(out: Path, runs: list[RunSpec], shown: Progress | None = None) 
         sweeping.end()
     assert sweeping.failed == {}
     return store
+
+
+def fork_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have workers be forks of this process, which need not import anything, and do what it would."""
+    fork = multiprocessing.get_context("fork")
+    monkeypatch.setattr(multiprocessing, "get_context", lambda _: fork)
 
 
 def contents(store: Path) -> dict[str, bytes]:

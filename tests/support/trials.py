@@ -59,7 +59,13 @@ def try_all(
     with open(os.devnull, "w") as nothing:
         os.dup2(nothing.fileno(), 1)
     trial = Trial(left, found, save, patience)
-    with trial.tracer, tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+    with (
+        trial.tracer,
+        tempfile.TemporaryDirectory(
+            prefix="mutants-",
+            ignore_cleanup_errors=True,  # a process of an interrupted test may still write there
+        ) as folder,
+    ):
         options = [*OPTIONS, f"--basetemp={folder}/first", *tests]
         code = pytest.main(options, plugins=[trial])
         return int(code) if code != pytest.ExitCode.TESTS_FAILED else 0

@@ -293,7 +293,7 @@ def _dask_work(runs: Sequence[RunSpec], store: Path, topic: str) -> list[Finishe
     def report(run: str, episodes: int) -> bool:
         worker.log_event(topic, (run, episodes))
         task = worker.state.tasks.get(key)
-        # Canceled, or its client is gone.
-        return task is not None and task.state != "canceled"
+        # It is canceled (which Dask spells with two l), or its client is gone.
+        return task is not None and task.state != "cancelled"
 
     return work(runs, store, report)
