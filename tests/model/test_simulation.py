@@ -58,6 +58,22 @@ def test_another_law_leaves_the_other_purposes_alone(kind: str, law: Any) -> Non
                 np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
 
 
+def test_every_purpose_has_its_own_law_and_parameter() -> None:
+    kinds = ("rewards", "constraints", "thresholds")
+    for laws in (
+        [ss.Beta(2.0), ss.Beta(5.0), ss.Beta(11.0)],
+        [ss.Gaussian(0.1), ss.Deterministic(), ss.Beta(3.0)],
+        [ss.Deterministic(), ss.Beta(3.0), ss.Gaussian(0.1)],
+        [ss.Beta(3.0), ss.Gaussian(0.1), ss.Deterministic()],
+    ):
+        problem, policy = ward(ss.Signals(*laws))
+        mixed = episodes(problem, policy, 4, 1)
+        for kind, law in zip(kinds, laws, strict=True):
+            alone = episodes(ward(ss.Signals(law, law, law))[0], policy, 4, 1)
+            for ours, theirs in zip(mixed, alone, strict=True):
+                np.testing.assert_array_equal(getattr(ours, kind), getattr(theirs, kind))
+
+
 def test_another_policy_meets_the_same_noise() -> None:
     problem, policy = ward()
     waiting = np.zeros_like(policy)
