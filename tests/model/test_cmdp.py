@@ -329,6 +329,56 @@ def test_unsorted_and_repeated_sparse_entries_are_put_in_order() -> None:
     assert ss.evaluate(cmdp, np.ones((2, 1))).value == pytest.approx(0.1 + 0.5, abs=1e-15)
 
 
+SPARSE: Any = sparse.csr_array(np.array([[0.5, 0.5], [0.0, 1.0]]))
+
+
+def two_states(transitions: Any, horizon: int = 2) -> ss.CMDP:
+    """One action, two states."""
+    return ss.CMDP(transitions, [[0.1], [0.9]], [[[0.5], [0.5]]], [0.5], horizon=horizon)
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo", "bsr", "lil", "dok", "dia"])
+def test_every_kind_of_sparse_matrix_serves(kind: str) -> None:
+    cmdp = two_states(SPARSE.asformat(kind))
+    np.testing.assert_array_equal(cmdp.transitions[0].toarray(), SPARSE.toarray())
+
+
+@pytest.mark.parametrize("axis", ["row", "col"])
+def test_coordinates_beyond_the_matrix_are_refused(axis: str) -> None:
+    damaged = SPARSE.tocoo(copy=True)
+    getattr(damaged, axis)[0] = 2
+    with pytest.raises(ss.InvalidModel, match="coordinates out of bounds"):
+        two_states(damaged)
+
+
+def test_a_list_of_rows_that_lead_nowhere_is_refused() -> None:
+    damaged = SPARSE.tolil()
+    damaged.rows[0] = [0, 2]
+    with pytest.raises(ss.InvalidModel, match="not a valid sparse matrix"):
+        two_states(damaged)
+
+
+@pytest.mark.parametrize("horizon", [2, 3])
+@pytest.mark.parametrize("layout", [np.array, list])
+def test_a_problem_is_stationary_if_no_step_differs(horizon: int, layout: Any) -> None:
+    rows = [SPARSE] * horizon
+    others = [*rows[1:], sparse.csr_array(np.array([[0.25, 0.75], [0.0, 1.0]]))]
+    ended = [*rows[1:], sparse.csr_array(np.array([[1.0, 0.0], [0.0, 1.0]]))]
+    copies = [matrix.copy() for matrix in rows]
+    for blocks, alike in ((rows, True), (copies, True), (others, False), (ended, False)):
+        transitions: Any = blocks
+        if layout is np.array:
+            transitions = np.stack([block.toarray()[:, None] for block in blocks])
+        cmdp = two_states(transitions, horizon)
+        assert ss.Problem(cmdp).stationary is alike
+
+
+def test_a_notebook_shows_sizes_and_limits() -> None:
+    shown = ss.problems.make("machine").cmdp._repr_html_()
+    for fact in ("states", "actions", "steps", "strain", "&lt;= 1"):
+        assert fact in shown
+
+
 @pytest.mark.parametrize(
     ("policy", "words"),
     [

@@ -11,7 +11,7 @@ import pytest
 from gymnasium.envs.toy_text import CliffWalkingEnv, FrozenLakeEnv, TaxiEnv
 
 import safespot as ss
-from safespot.model.outcome_tables import TableOutcome
+from safespot.model.outcome_tables import TableOutcome, mask_with_endings
 
 # A walk of two states: from 0, action 1 dies with probability 1/4, is discharged with 1/4 and rests in 1 else.
 WARD: dict[int, dict[int, list[Any]]] = {
@@ -79,6 +79,51 @@ def test_equal_endings_share_a_state() -> None:
     assert ward(endings={0: DEATH, 1: DISCHARGE}).cmdp.S == 4
     assert ss.Ending(0, 0) == ss.Ending(0.0, (0,))
     assert ss.Ending(0, 0) != ss.Ending(0, 1)
+
+
+def test_an_ending_keeps_plain_numbers_whatever_held_them() -> None:
+    kept, plain = ss.Ending(np.array(0.5), np.array([1, 0])), ss.Ending(0.5, (1.0, 0.0))  # type: ignore[arg-type]
+    assert kept == plain
+    assert len({kept, plain}) == 1
+    assert type(kept.reward) is float
+
+
+def test_absorbing_states_are_named_one_by_one_where_there_are_several() -> None:
+    named = {"state_names": ["in bed", "at rest"]}
+    assert ward(**named, endings=DEATH).cmdp.names.state(2) == "ended"
+    both = ward(**named).cmdp.names
+    assert [both.state(s) for s in range(4)] == [
+        "in bed",
+        "at rest",
+        "ended, way 1",
+        "ended, way 2",
+    ]
+
+
+@pytest.mark.parametrize("steps", [(), (3,)])
+def test_an_absorbing_state_has_action_0_alone_whatever_mask_the_others_have(
+    steps: tuple[int, ...],
+) -> None:
+    given = np.ones((*steps, 2, 3), bool)
+    given[..., 1, 0] = False
+    mask = mask_with_endings(given, 2, 3, absorbing=2)
+    assert mask is not None
+    assert mask.shape == (*steps, 4, 3)
+    np.testing.assert_array_equal(mask[..., :2, :], given)
+    assert (mask[..., 2:, :] == [True, False, False]).all()
+    np.testing.assert_array_equal(
+        mask_with_endings(None, 1, 2, absorbing=1), [[True, True], [True, False]]
+    )
+    assert mask_with_endings(None, 2, 3, absorbing=0) is None
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [np.ones((2, 3)), np.ones((2, 2), bool), np.ones((3, 3), bool), np.ones((1, 1, 2, 3), bool)],
+)
+def test_a_mask_of_another_kind_is_refused(mask: Any) -> None:
+    with pytest.raises(ss.InvalidOption, match="action_mask has type"):
+        mask_with_endings(mask, 2, 3, absorbing=1)
 
 
 def test_one_number_serves_every_constraint() -> None:

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import safespot as ss
-from safespot.model.simulation import as_laws, draw_noise, play_kernel
+from safespot.model.simulation import (
+    as_laws,
+    draw_noise,
+    play_kernel,
+    set_stream_states,
+    stream_states,
+)
 from safespot.model.transitions import pick, successor
 from tests.support.models import Arguments, random_policy, tables, valid
 
@@ -38,6 +44,18 @@ def test_the_same_seed_gives_the_same_episodes() -> None:
     assert one[0] != one[1]  # the streams advance
 
 
+def test_generators_stand_where_they_stood() -> None:
+    ours = ss.streams(7)
+    for stream in ours:
+        stream.random(5)
+        stream.integers(0, 2**31, dtype=np.int32)  # leaves 32 bits to spare
+    theirs = ss.streams(0)
+    set_stream_states(theirs, stream_states(ours))
+    for mine, other in zip(ours, theirs, strict=True):
+        assert mine.bit_generator.state == other.bit_generator.state
+        assert mine.standard_normal(9).tobytes() == other.standard_normal(9).tobytes()
+
+
 def test_streams_differ_from_each_other_and_from_other_seeds() -> None:
     draws = [generator.random(4).tolist() for seed in range(3) for generator in ss.streams(seed)]
     assert len({tuple(draw) for draw in draws}) == 18
@@ -56,6 +74,23 @@ def test_another_law_leaves_the_other_purposes_alone(kind: str, law: Any) -> Non
         for name in ("states", "actions", "rewards", "constraints", "thresholds"):
             if name != kind:
                 np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
+
+
+def test_every_purpose_has_its_own_law_and_parameter() -> None:
+    kinds = ("rewards", "constraints", "thresholds")
+    mixtures: list[list[Any]] = [
+        [ss.Beta(2.0), ss.Beta(5.0), ss.Beta(11.0)],
+        [ss.Gaussian(0.1), ss.Deterministic(), ss.Beta(3.0)],
+        [ss.Deterministic(), ss.Beta(3.0), ss.Gaussian(0.1)],
+        [ss.Beta(3.0), ss.Gaussian(0.1), ss.Deterministic()],
+    ]
+    for laws in mixtures:
+        problem, policy = ward(ss.Signals(*laws))
+        mixed = episodes(problem, policy, 4, 1)
+        for kind, law in zip(kinds, laws, strict=True):
+            alone = episodes(ward(ss.Signals(law, law, law))[0], policy, 4, 1)
+            for ours, theirs in zip(mixed, alone, strict=True):
+                np.testing.assert_array_equal(getattr(ours, kind), getattr(theirs, kind))
 
 
 def test_another_policy_meets_the_same_noise() -> None:

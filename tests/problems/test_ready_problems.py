@@ -101,6 +101,7 @@ def test_what_a_policy_does_to_the_buffer() -> None:
     assert slow[[3, 4, 5]] == pytest.approx([0.72, 0.26, 0.02])
     always = np.tile([1.0, 0.0], (10, 1))
     assert ss.evaluate(cmdp, always).constraints == pytest.approx([10])
+    assert cmdp.reward_range == (-1, 0)  # a step pays no less than that of an empty buffer
 
 
 def test_inventory_by_hand() -> None:
@@ -142,6 +143,23 @@ def test_the_grids_cells() -> None:
         assert (cmdp.transitions[0, ended, :, ended] == 1.0).all()
         assert not cmdp.rewards[0, ended].any()
         assert not cmdp.constraints[0, 0, ended].any()
+
+
+def test_a_fall_into_the_lake_is_seen_once_and_where_it_happens() -> None:
+    problem, streams = ss.problems.make("frozen-lake", limit=1.0), ss.streams(0)
+    ended, uniform = problem.cmdp.S - 1, np.full((20, 17, 4), 0.25)
+    uniform[:, ended] = np.eye(4)[0]
+    fallen = 0
+    for t in range(1, 21):
+        episode = ss.play(problem, uniform, streams, t)
+        falls = np.flatnonzero(episode.constraints)
+        assert len(falls) <= 1
+        assert all(
+            episode.states[h] != ended == episode.states[h + 1] and episode.rewards[h] == 0
+            for h in falls
+        )
+        fallen += len(falls)
+    assert fallen > 10  # of 20: a walk at random seldom ends elsewhere
 
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import pytest
 
 from tests.support.changes import changes
-from tests.support.trials import ROOT
+from tests.support.trials import ROOT, Trial
 
 TOY = '''
 """What is left out: texts, types, tolerances."""
@@ -129,3 +131,17 @@ def test_changes_that_no_test_notices_are_found(toy: Path) -> None:
     }
     assert unnoticed == set(UNNOTICED.values())
     assert any(outcome in ("by its end", "by the clock") for outcome in found.values())  # `spin`
+
+
+def test_a_weak_reference_to_what_is_gone_does_not_end_the_run() -> None:
+    class Thing:
+        pass
+
+    proxy = weakref.proxy(Thing())
+    gc.collect()
+    with pytest.raises(ReferenceError):
+        isinstance(proxy, str)
+    try:
+        Trial([], {}, lambda: None, 1.0).look_round()
+    finally:
+        gc.unfreeze()

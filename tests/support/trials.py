@@ -178,10 +178,11 @@ class Trial:
         """Find every function that may be exchanged and every cache, once for all forks."""
         gc.collect()
         for value in gc.get_objects():
-            if isinstance(value, FunctionType) and value.__code__.co_filename in self.files:
+            kind = type(value)  # `isinstance` would ask a weak proxy, whose object may be gone
+            if kind is FunctionType and value.__code__.co_filename in self.files:
                 code = value.__code__
                 self.functions[code.co_filename, code.co_qualname].append(value)
-            elif isinstance(value, functools._lru_cache_wrapper) and value.__module__.startswith(
+            elif kind is functools._lru_cache_wrapper and value.__module__.startswith(
                 ("safespot", "tests")
             ):
                 self.caches.append(value)

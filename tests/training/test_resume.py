@@ -10,7 +10,6 @@ import pytest
 
 import safespot as ss
 from safespot.files import read_arrays, write_arrays
-from safespot.model.simulation import set_stream_states, stream_states
 from safespot.training import learn as training
 from tests.support.trails import example, same, spot
 from tests.support.training_cases import CASES
@@ -56,18 +55,6 @@ def test_going_on_from_arrays_is_never_having_stopped(
     for a, b in zip(got.evidence.violation_bounds, want.evidence.violation_bounds, strict=True):
         assert a.tobytes() == b.tobytes()
     assert got.seconds > 0.0
-
-
-def test_generators_stand_where_they_stood() -> None:
-    ours = ss.streams(7)
-    for stream in ours:
-        stream.random(5)
-        stream.integers(0, 2**31, dtype=np.int32)  # leaves 32 bits to spare
-    theirs = ss.streams(0)
-    set_stream_states(theirs, stream_states(ours))
-    for mine, other in zip(ours, theirs, strict=True):
-        assert mine.bit_generator.state == other.bit_generator.state
-        assert mine.standard_normal(9).tobytes() == other.standard_normal(9).tobytes()
 
 
 def test_advancing_goes_no_further_than_asked() -> None:
