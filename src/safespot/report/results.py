@@ -128,7 +128,10 @@ def _violation_so_far(study: Study, line: Line, narrow: bool) -> str:
 
 def _brief(value: float) -> str:
     """Two digits, and no more than three decimals."""
-    return "0" if abs(value) < 5e-4 else number(round(value, 3), 2).removesuffix(".0")
+    shown = round(value, 3)
+    if 0.0 < abs(shown) < 0.01:
+        return f"{shown:.3f}".replace("-", "−")
+    return number(shown, 2).removesuffix(".0")
 
 
 def _known(line: Line, i: int) -> Cell:

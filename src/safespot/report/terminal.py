@@ -32,27 +32,27 @@ def print_study(study: Study) -> None:
         paragraphs = [[sentence] for sentence in text.verdict(study)]
     paragraphs.append(text.surprise(study))
     paragraphs += [[sentence] for sentence in guard.sentences(study)]
+    paragraphs += [[sentence] for sentence in _certified(study)]
     say([text.what(study)])
     print()
     print_table(heads, table)
     print()
     for paragraph in paragraphs:
         say(paragraph)
-    if not proofs.proving(study) and (certified := proofs.certificates(study)):
-        if any(proofs.PROVEN in sentence for sentence in certified):
-            print("May the last policy be deployed? What the learners' own data prove:")
-            for sentence in certified:
-                say([f"  {sentence}"])
-        else:
-            say(
-                [
-                    "The learners' own data prove no last policy safe or unsafe; the report says how far."
-                ]
-            )
     told = (
         4 + len(table) * (2 if narrow else 1) + sum(map(_height, [[text.what(study)], *paragraphs]))
     )
     say_diagnosis(study, SCREEN - told)
+
+
+def _certified(study: Study) -> list[str]:
+    """Whether the last policies may be deployed, where that is not what the table is about."""
+    certified = [] if proofs.proving(study) else proofs.certificates(study)
+    if any(proofs.PROVEN in sentence for sentence in certified):
+        head = "May the last policy be deployed? What the learners' own data prove:"
+        return [head, *(f"  {sentence}" for sentence in certified)]
+    none = "The learners' own data prove no last policy safe or unsafe; the report says how far."
+    return [none] if certified else []
 
 
 def say_diagnosis(study: Study, room: int) -> None:

@@ -41,7 +41,6 @@ class Ledger:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.events, self._number, end = _read(folder)
-        self.synced = 0
         self._lock: Lock | None = None
         if self._number is None:
             self._begin(0, [])
@@ -52,7 +51,6 @@ class Ledger:
             assert self._lock is not None
             files.disk.put(self._lock.file, end, bytes(left))
             self._lock.file.seek(end)
-            self.synced = end
 
     @property
     def full(self) -> bool:

@@ -52,11 +52,11 @@ def render(made: Verification, figures: Mapping[str, str]) -> str:
 
 def _summary(made: Verification) -> str:
     rows = "".join(
-        f'<tr><th scope="row">{link if first else ""}</th><td>{escape(verdict.statement)}</td>'
+        f'<tr><th scope="row">{"" if k else link}</th><td>{escape(verdict.statement)}</td>'
         f"<td>{_outcome(verdict)}</td></tr>"
         for claim, judgment in made.judged
         for link in [f'<a href="#{claim.name}">{escape(claim.title)}</a>']
-        for first, verdict in zip([True] + [False] * 99, judgment.verdicts, strict=False)
+        for k, verdict in enumerate(judgment.verdicts)
     )
     return f"""<div class="wide" tabindex="0" role="region" aria-label="All verdicts"><table class="results summary">
 <thead><tr><th scope="col">claim</th><th scope="col">statement</th><th scope="col">outcome</th></tr></thead>

@@ -69,7 +69,7 @@ def _chart(
     y: dict[str, Any],
     line: dict[str, Any],
     *,
-    free_y: bool = False,
+    free_y: bool,
     free_x: bool = False,
 ) -> dict[str, Any]:
     names = list(dict.fromkeys(point["color"] for point in points))

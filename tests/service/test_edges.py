@@ -1,0 +1,602 @@
+"""Requests at the edge of what is taken, what is told of them, and what a service finds when it is opened again."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import safespot as ss
+from safespot.service import connections, desk, http, ledger
+from safespot.service.desk import Settings, open_desk
+from safespot.service.document import REFUSALS
+from safespot.service.episodes import draw
+from safespot.service.names import Names, read_names
+from safespot.service.refused import Refused
+from safespot.service.tokens import add_token, read_tokens, revoke_token
+from tests.service.test_attacks import listening
+from tests.support.serving import SIZES, Client, outcome, serving, uniform
+
+
+def run(
+    test: Callable[[Client], Awaitable[None]],
+    folder: Path,
+    learner: ss.Learner | None = None,
+    **settings: Any,
+) -> None:
+    """A test of a service, of a learner that compiles quickly unless another is given."""
+
+    async def work() -> None:
+        async with serving(folder / "it", learner or uniform(), **settings) as client:
+            await test(client)
+
+    asyncio.run(work())
+
+
+# --- The document says what is taken
+
+
+def schema(document: Any, path: str) -> Any:
+    """Of the body that a request brings."""
+    return document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
+
+
+def test_the_document_has_the_ends_of_what_is_taken(tmp_path: Path) -> None:
+    ranges = {"reward": (-1.0, 3.0), "constraints": (0.25, 0.5)}
+    sizes = {"states": 5, "actions": 4, "horizon": 3}
+
+    async def test(client: Client) -> None:
+        _, document = await client.get("/openapi.json")
+        decide = schema(document, "/episodes/{episode}/decisions")
+        whole = {"type": "integer", "minimum": 0}
+        assert decide["properties"]["step"] == {**whole, "maximum": 2}
+        assert decide["properties"]["state"] == {**whole, "maximum": 4}
+        assert decide["required"] == ["step"]
+        assert decide["oneOf"] == [{"required": ["state"]}]
+        done = document["paths"]["/episodes/{episode}/decisions"]["post"]["responses"]["200"]
+        answer = done["content"]["application/json"]["schema"]
+        assert answer["properties"]["action"] == {**whole, "maximum": 3}
+        assert "oneOf" not in answer
+        said = schema(document, "/episodes/{episode}/outcomes")
+        assert said["properties"]["reward"] == {"type": "number", "minimum": -1.0, "maximum": 3.0}
+        assert said["required"] == ["step", "reward", "constraints"]
+        (signals,) = said["properties"]["constraints"]["oneOf"]
+        assert signals["prefixItems"] == [{"type": "number", "minimum": 0.25, "maximum": 0.5}]
+        assert (signals["minItems"], signals["maxItems"]) == (1, 1)
+
+    run(test, tmp_path, uniform(ranges=ranges, **sizes))
+
+
+def test_the_document_says_how_an_episode_begins_and_what_may_be_refused(tmp_path: Path) -> None:
+    async def test(client: Client) -> None:
+        _, document = await client.get("/openapi.json")
+        start = document["paths"]["/episodes"]["post"]
+        (key,) = start["parameters"]
+        assert (key["name"], key["in"], key["required"]) == ("Idempotency-Key", "header", True)
+        assert (key["schema"]["minLength"], key["schema"]["maxLength"]) == (1, http.KEY)
+        assert document["security"] == [{}, {"token": []}]  # with a token, or where there are none
+        for path, item in document["paths"].items():
+            for method, operation in item.items():
+                codes = set(operation["responses"])
+                assert {
+                    "400",
+                    "401",
+                    "403",
+                    "404",
+                    "409",
+                    "410",
+                    "413",
+                    "415",
+                    "422",
+                    "429",
+                    "503",
+                } <= codes
+                wanted = method == "post" and path.rpartition("/")[2] in (
+                    "decisions",
+                    "outcomes",
+                    "end",
+                )
+                assert ("requestBody" in operation) is wanted
+                done = {code for code in codes if code.startswith("2")}
+                assert done == {"201" if (path, method) == ("/episodes", "post") else "200"}
+        assert document == (await client.get("/openapi.json"))[1]
+
+    run(test, tmp_path)  # fmt: skip
+
+
+def test_every_refusal_is_in_the_document(tmp_path: Path) -> None:
+    """The longest key is taken, and one more letter is not; so is every other refusal one of those that are named."""
+
+    async def test(client: Client) -> None:
+        await client.start("k" * http.KEY)
+        wrong = [await client.post("/episodes", idempotency_key="k" * (http.KEY + 1))]
+        wrong.append(await client.post("/episodes", idempotency_key="another"))
+        wrong.append(await client.post(f"/episodes/{'0' * 32}/end", {"state": 0}))
+        assert [status for status, _ in wrong] == [400, 429, 404]
+        assert {status for status, _ in wrong} <= set(REFUSALS)
+
+    run(test, tmp_path, most_open=1)
+
+
+# --- Bodies and heads
+
+
+def test_a_body_may_come_in_parts() -> None:
+    parts = [b'{"step"', b": 0, ", b'"state": 2}']
+
+    async def read(messages: list[dict[str, Any]]) -> Any:
+        left = iter(messages)
+
+        async def receive() -> Any:
+            return next(left)
+
+        return await http.body_of({b"content-type": b"application/json"}, receive)
+
+    sent = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
+    last = {"type": "http.request"}  # neither a body nor more of it
+    assert asyncio.run(read([*sent, last])) == {"step": 0, "state": 2}
+    assert asyncio.run(read([last])) == {}
+    with pytest.raises(Refused, match="ended early"):
+        asyncio.run(read([*sent[:1], {"type": "http.disconnect"}]))
+
+
+def test_only_who_gives_no_valid_token_is_asked_for_one() -> None:
+    async def heads(status: int) -> dict[bytes, bytes]:
+        sent: list[Any] = []
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await http.respond(send, status, {"a": 1})
+        assert sent[1]["body"] == b'{"a":1}'
+        return dict(sent[0]["headers"])
+
+    plain = {b"content-type": b"application/json", b"content-length": b"7"}
+    assert asyncio.run(heads(200)) == asyncio.run(heads(403)) == plain
+    assert asyncio.run(heads(401)) == {**plain, b"www-authenticate": b"Bearer"}
+
+
+def test_an_answer_is_json_that_every_program_reads() -> None:
+    async def send(_: Any) -> None:
+        raise AssertionError("nothing is sent")
+
+    with pytest.raises(ValueError, match="JSON compliant"):
+        asyncio.run(http.respond(send, 200, {"reward": float("nan")}))
+
+
+def test_a_connection_that_is_idle_between_requests_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "SLOWEST", 0.2)
+
+    async def test(client: Client) -> None:
+        async with listening(client) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            for wait in (0.0, 0.5):
+                await asyncio.sleep(wait)
+                writer.write(b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+                head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5.0)
+                assert head.startswith(b"HTTP/1.1 200")
+                length = int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
+                assert json.loads(await reader.readexactly(length))["status"] == "ok"
+            writer.write(b"GET /hea")  # and one that begins then is cut off in its turn
+            assert await asyncio.wait_for(reader.read(), 5.0) == b""
+            writer.close()
+
+    run(test, tmp_path)
+
+
+def test_requests_are_bounded_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many small ones on one connection are more than one may be, and are answered."""
+    monkeypatch.setattr(connections, "LARGEST", 300)
+    ask = b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
+
+    async def test(client: Client) -> None:
+        async with listening(client) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            for _ in range(20):
+                writer.write(ask)
+                head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5.0)
+                length = int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
+                await reader.readexactly(length)
+            writer.write(ask[:-2] + b"x: " + b"y" * 400)
+            assert await asyncio.wait_for(reader.read(), 5.0) == b""
+            writer.close()
+
+    run(test, tmp_path)
+
+
+# --- Episodes
+
+
+def test_numbers_at_the_end_of_their_range_are_taken_and_beyond_it_refused(tmp_path: Path) -> None:
+    async def test(client: Client) -> None:
+        path = await client.start("a")
+        await client.post(f"{path}/decisions", {"step": 0, "state": 0})
+        for reward in (-2.0 - 1e-6, 5.0 + 1e-6, -10.0):
+            status, answer = await client.post(f"{path}/outcomes", outcome(0, reward))
+            assert (status, answer["error"]["code"]) == (422, "invalid")
+            assert "range -2 to 5" in answer["error"]["message"]
+        assert (await client.post(f"{path}/outcomes", outcome(0, 5.0)))[0] == 200
+
+    run(test, tmp_path, uniform(ranges={"reward": (-2.0, 5.0), "constraints": (0.0, 1.0)}))
+
+
+@pytest.mark.parametrize("left_out", ["reward", "constraints"])
+def test_an_outcome_has_both_a_reward_and_constraints(left_out: str, tmp_path: Path) -> None:
+    async def test(client: Client) -> None:
+        path = await client.start("a")
+        await client.post(f"{path}/decisions", {"step": 0, "state": 0})
+        body = {name: value for name, value in outcome(0).items() if name != left_out}
+        status, answer = await client.post(f"{path}/outcomes", body)
+        assert (status, answer["error"]["message"]) == (
+            422,
+            "an outcome has a reward and constraints.",
+        )
+        body = {name: value for name, value in outcome(0).items() if name != "thresholds"}
+        assert (await client.post(f"{path}/outcomes", body))[0] == 200  # which may be left out
+
+    run(test, tmp_path)  # fmt: skip
+
+
+def test_what_comes_after_the_end_comes_too_late(tmp_path: Path) -> None:
+    async def test(client: Client) -> None:
+        first = await client.start("first")  # it holds the other back
+        path = await client.whole("a")
+        status, answer = await client.post(f"{path}/expire")
+        assert (status, answer["error"]["code"]) == (409, "ended")
+        await client.post(f"{first}/decisions", {"step": 0, "state": 0})
+        assert await client.post(f"{first}/expire") == (
+            200,
+            {"episode": first[10:], "status": "expired"},
+        )
+        await client.counted(2)
+        for name, code in (
+            (first, "finished"),
+            (path, "finished"),
+            (f"/episodes/{'0' * 32}", "unknown"),
+        ):
+            status, answer = await client.post(f"{name}/expire")
+            assert (status, answer["error"]["code"]) == (404 if code == "unknown" else 409, code)
+        assert (client.desk.open, client.desk.held_back) == (0, 0)
+        counted = {
+            name: client.desk.counts[name] for name in ("started", "ended", "expired", "counted")
+        }
+        assert counted == {"started": 2, "ended": 1, "expired": 1, "counted": 2}
+        assert 1 <= client.desk.counts["groups"] <= 2
+
+    run(test, tmp_path)  # fmt: skip
+
+
+def test_an_episode_that_has_expired_takes_nothing_more(tmp_path: Path) -> None:
+    async def test(client: Client) -> None:
+        await client.start("first")  # it holds the other back
+        path = await client.start("a")
+        await client.post(f"{path}/decisions", {"step": 0, "state": 0})
+        for _ in range(2):
+            assert (await client.post(f"{path}/expire"))[0] == 200
+        assert (client.desk.open, client.desk.held_back) == (1, 1)
+        for what, body in (
+            ("outcomes", outcome(0)),
+            ("decisions", {"step": 1, "state": 0}),
+            ("end", {"state": 0}),
+        ):
+            status, answer = await client.post(f"{path}/{what}", body)
+            assert (status, answer["error"]["code"]) == (410, "expired")
+
+    run(test, tmp_path)  # fmt: skip
+
+
+def test_no_more_episodes_wait_than_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(desk, "WAITING", 1)
+
+    async def test(client: Client) -> None:
+        first = await client.start("first")
+        await client.whole("a")
+        assert (client.desk.open, client.desk.held_back) == (1, 1)
+        status, answer = await client.post("/episodes", idempotency_key="b")
+        assert (status, answer["error"]["code"]) == (429, "too-many")
+        assert "wait for one that began before them" in answer["error"]["message"]
+        await client.play(first)
+        await client.post(f"{first}/end", {"state": 0})
+        await client.counted(2)
+        await asyncio.sleep(0.05)
+        await client.start("b")
+
+    run(test, tmp_path, most_open=2)
+
+
+@pytest.mark.parametrize(("options", "most"), [({}, 2), ({"explore_budget": 5.0}, 1)])
+def test_a_learner_that_explores_on_a_budget_plays_one_episode_at_a_time(
+    options: dict[str, Any], most: int, tmp_path: Path
+) -> None:
+    async def test(client: Client) -> None:
+        found = [(await client.post("/episodes", idempotency_key=key))[0] for key in "ab"]
+        assert found == [201, 201 if most > 1 else 429]
+
+    run(test, tmp_path, ss.SpotEpochs(**SIZES, start=0, **options))
+
+
+def test_a_disk_that_takes_no_line_stops_the_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    async def test(client: Client) -> None:
+        path = await client.start("a")
+        with monkeypatch.context() as full:
+            full.setattr("safespot.files.disk.fill", fails)
+            status, answer = await client.post(f"{path}/decisions", {"step": 0, "state": 0})
+        assert (status, answer["error"]["code"]) == (503, "stopped")
+        assert "error of its disk" in answer["error"]["message"]
+        assert (await client.post(f"{path}/decisions", {"step": 0, "state": 0}))[0] == 503
+
+    run(test, tmp_path)
+
+
+@pytest.mark.parametrize(("u", "action"), [(0.0, 1), (0.24, 1), (0.25, 3), (0.999, 3), (1.0, 3)])
+def test_an_action_without_probability_is_never_drawn(u: float, action: int) -> None:
+    assert draw(np.array([0.0, 0.25, 0.0, 0.75, 0.0]), u) == action
+
+
+# --- What is told
+
+
+def test_what_is_proven_of_a_policy_is_told(tmp_path: Path) -> None:
+    async def plain(client: Client) -> None:
+        _, answer = await client.get("/certificate")
+        assert (answer["certificates"], answer["certified"]) == (0, None)
+        assert "`uniform` issues none by itself" in answer["note"]
+
+    async def epochs(client: Client) -> None:
+        ref = {"certificates": 0, "certified": None, "note": "nothing is proven yet."}
+        assert await client.get("/certificate") == (200, ref)
+
+    run(plain, tmp_path)
+    run(epochs, tmp_path / "it", ss.SpotEpochs(**SIZES, start=0))
+
+
+def test_evidence_and_policy_are_told_by_their_names(tmp_path: Path) -> None:
+    folder = tmp_path / "it"
+    ss.open(folder, uniform()).close()
+    (folder / "service.toml").write_text(
+        'states = ["well", "ill", "dead"]\nactions = ["less", "more"]\nconstraints = ["dose"]\n'
+    )
+
+    async def work() -> None:
+        async with serving(folder) as client:
+            assert (await client.get("/evidence"))[1]["constraints"] == ["dose"]
+            assert (await client.get("/policy"))[1]["actions"] == ["less", "more"]
+            path = await client.start("a")
+            for state in ("dead", 2):  # the same state
+                status, _ = await client.post(f"{path}/decisions", {"step": 0, "state": state})
+                assert status == 200
+            status, answer = await client.post(f"{path}/decisions", {"step": 1, "state": 3})
+            assert status == 422
+            assert "from 0 to 2, or one of well, ill, dead" in answer["error"]["message"]
+
+    asyncio.run(work())
+
+
+def test_every_decision_has_its_time(tmp_path: Path) -> None:
+    async def test(client: Client) -> None:
+        for key in "ab":
+            await client.whole(key)
+        _, text = await client.get("/metrics")
+        found = dict(line.rsplit(" ", 1) for line in text.splitlines() if line[0] != "#")
+        assert found["safespot_decision_seconds_count"] == "4"
+        assert found['safespot_decision_seconds_bucket{le="+Inf"}'] == "4"
+        assert 0.0 < float(found["safespot_decision_seconds_sum"]) < 60.0
+
+    run(test, tmp_path)
+
+
+# --- Names
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('actions = ["a", "a"]', "actions must be 2 different names"),
+        ('actions = ["a", ""]', "actions must be 2 different names"),
+        ("actions = [0, 1]", "actions must be 2 different names"),
+        ('actions = "ab"', "actions must be 2 different names"),
+        ('action = ["a", "b"]', "unknown entry 'action'"),
+        ("actions = [", "cannot read"),
+        ("observation = 3", "ascending edges"),
+        ("[observation]\nx = [0.5, 0.5]", "ascending edges"),
+        ("[observation]\nx = [0.0, inf]", "ascending edges"),
+        ('[observation]\nx = ["0"]', "ascending edges"),
+        ("[observation]\nx = [true]", "ascending edges"),
+        ("[observation]\nx = [0, 1]\ny = [0]", "makes 6 states; the learner has 3"),
+    ],
+)
+def test_names_that_cannot_be_are_told(text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "service.toml").write_text(text)
+    with pytest.raises(ss.InvalidFile, match=said):
+        read_names(tmp_path, uniform().interface)
+
+
+def test_without_a_file_nothing_has_a_name(tmp_path: Path) -> None:
+    assert read_names(tmp_path, uniform().interface) == Names()
+    (tmp_path / "service.toml").write_text("[observation]\nx = [0, 1]\n")
+    names = read_names(tmp_path, uniform().interface)
+    assert names == Names(observation={"x": (0.0, 1.0)})
+    assert [names.state({"observation": {"x": x}}, 3) for x in (-1, 0, 0.5, 1)] == [0, 1, 1, 2]
+    with pytest.raises(Refused, match="exactly the entries x"):
+        names.state({"observation": {"x": 0, "y": 0}}, 3)
+
+
+def test_signals_are_a_list_or_are_named() -> None:
+    names = Names(constraints=("dose", "cost"))
+    assert names.signals("constraints", {"cost": 2, "dose": 1}, 2) == [1.0, 2.0]
+    assert names.signals("constraints", [1, 2], 2) == [1.0, 2.0]
+    for wrong in ([1], [1, 2, 3], {"dose": 1}, "12", 1.0, [1, True], [1, float("inf")]):
+        with pytest.raises(Refused):
+            names.signals("constraints", wrong, 2)
+
+
+# --- The ledger
+
+
+def line(event: dict[str, Any]) -> bytes:
+    """As every version writes one: eight bytes of BLAKE2b as hexadecimal digits, then JSON."""
+    text = json.dumps(event, separators=(",", ":")).encode()
+    return hashlib.blake2b(text, digest_size=8).hexdigest().encode() + b" " + text + b"\n"
+
+
+def opened(folder: Path) -> tuple[list[Any], int, int]:
+    """The events of a folder's ledger, where it goes on, and how much of it was synced."""
+    book = ledger.Ledger(folder)
+    book.close()
+    return book.events, book.end, book.synced
+
+
+EVENTS = [{"what": "start", "episode": str(k)} for k in range(3)]
+
+
+def test_a_ledger_is_read_as_it_was_written(tmp_path: Path) -> None:
+    assert opened(tmp_path) == ([], 0, 0)
+    place = tmp_path / "requests-000000000000"
+    assert place.stat().st_mode & 0o077 == 0  # for nobody else
+    assert place.stat().st_size == ledger.BYTES
+    data = b"".join(map(line, EVENTS))
+    assert data == b"".join(map(ledger.as_line, EVENTS))
+    place.write_bytes(data + bytes(100))
+    (tmp_path / ".requests-000000000001.x.tmp").touch()  # by a process that died
+    assert opened(tmp_path) == (EVENTS, len(data), len(data))
+    assert [path.name for path in tmp_path.iterdir()] == [place.name]
+
+
+def test_a_torn_end_is_cut_off_and_told(tmp_path: Path) -> None:
+    place = tmp_path / "requests-000000000000"
+    whole = b"".join(map(line, EVENTS[:2]))
+    place.write_bytes(whole + line(EVENTS[2])[:-9] + bytes(100))
+    with pytest.warns(UserWarning, match=f"from byte {len(whole)} on, which were not synced"):
+        assert opened(tmp_path) == (EVENTS[:2], len(whole), len(whole))
+    assert place.read_bytes().rstrip(b"\0") == whole  # and is not there the next time
+    assert opened(tmp_path) == (EVENTS[:2], len(whole), len(whole))
+
+
+def test_damage_of_what_was_synced_is_an_error(tmp_path: Path) -> None:
+    lines = [line(event) for event in EVENTS]
+    last = line({**EVENTS[2], "synced": len(lines[0] + lines[1])})
+    torn = lines[0] + b"x" + lines[1][1:]
+    place = tmp_path / "requests-000000000000"
+    place.write_bytes(torn + last)
+    with pytest.raises(ss.InvalidFile, match=f"damaged at byte {len(lines[0])}"):
+        ledger.Ledger(tmp_path)
+    place.write_bytes(torn + line({**EVENTS[2], "synced": len(lines[0])}))
+    with pytest.warns(UserWarning, match="torn end"):  # the second line was not on the disk yet
+        assert opened(tmp_path)[0] == EVENTS[:1]
+
+
+def test_lines_go_on_where_they_ended_and_in_the_next_file(tmp_path: Path) -> None:
+    book = ledger.Ledger(tmp_path)
+    book.write(dict(EVENTS[0]))
+    book.sync()
+    first = line(EVENTS[0])
+    assert (book.end, book.synced) == (len(first), len(first))
+    kept = book.write(dict(EVENTS[1]), last=True)
+    assert kept == line({**EVENTS[1], "synced": len(first)})  # how much was synced before it
+    book.close()
+    again = ledger.Ledger(tmp_path)
+    assert again.events == [EVENTS[0], {**EVENTS[1], "synced": len(first)}]
+    again.write(dict(EVENTS[2]))
+    again.turn([kept])
+    assert (again.end, again.synced) == (len(kept), len(kept))
+    again.write(dict(EVENTS[0]))
+    again.close()
+    assert [e["episode"] for e in ledger.trail(tmp_path)] == ["0", "1", "2", "1", "0"]
+    assert [e["episode"] for e in ledger.newest(tmp_path, 3)] == ["2", "1", "0"]
+
+
+def test_a_ledger_has_one_writer_and_lets_go_of_files_that_are_full(tmp_path: Path) -> None:
+    book = ledger.Ledger(tmp_path)
+    with pytest.raises(ss.InUse, match="another process is writing"):
+        ledger.Ledger(tmp_path)
+    before = book._lock
+    book.turn([])
+    assert before is not None
+    assert before.file.closed
+    book.close()
+    ledger.Ledger(tmp_path).close()
+
+
+# --- Tokens
+
+
+def test_tokens_that_cannot_be_are_refused(tmp_path: Path) -> None:
+    ss.open(tmp_path, uniform()).close()
+    with pytest.raises(ss.UnknownName, match="unknown right 'reed'; did you mean `read`"):
+        add_token(tmp_path, "a", ["decide", "reed"])
+    with pytest.raises(ss.InvalidOption, match="needs a right"):
+        add_token(tmp_path, "a", [])
+    with pytest.raises(ss.InvalidOption, match="cannot be the name"):
+        add_token(tmp_path, "a b", ["read"])
+    assert read_tokens(tmp_path) == []
+    add_token(tmp_path, "a", ["read", "decide"])
+    with pytest.raises(ss.InvalidOption, match="already"):
+        add_token(tmp_path, "a", ["read"])
+    with pytest.raises(ss.UnknownName, match="unknown token 'b'"):
+        revoke_token(tmp_path, "b")
+    revoke_token(tmp_path, "a")
+    add_token(tmp_path, "a", ["administer"])  # the name is free again
+    found = [(each.rights, each.revoked is None) for each in read_tokens(tmp_path)]
+    assert found == [(("decide", "read"), False), (("administer",), True)]
+
+
+@pytest.mark.parametrize("text", ["{", "[3]", '[{"name": "a"}]', '[{"rights": [], "wheels": 4}]'])
+def test_a_damaged_file_of_tokens_is_told(text: str, tmp_path: Path) -> None:
+    (tmp_path / "tokens.json").write_text(text)
+    with pytest.raises(ss.InvalidFile, match=r"tokens\.json is damaged"):
+        read_tokens(tmp_path)
+
+
+def test_what_is_read_needs_the_right_to_read_and_the_trail_that_to_administer(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "it"
+    ss.open(folder, uniform()).close()
+    tokens = {right: add_token(folder, right, [right]) for right in ("decide", "read")}
+
+    async def work() -> None:
+        async with serving(folder) as client:
+            for path in (
+                "/policy",
+                "/certificate",
+                "/evidence",
+                "/episodes",
+                "/state.json",
+                "/metrics",
+            ):
+                for right, status in (("read", 200), ("decide", 403)):
+                    client.token = tokens[right]
+                    assert (await client.get(path))[0] == status, path
+            client.token = tokens["decide"]
+            path = await client.start("a")
+            client.token = tokens["read"]
+            for what in ("decisions", "outcomes", "end", "expire"):
+                status, answer = await client.post(f"{path}/{what}", {"step": 0, "state": 0})
+                assert (status, answer["error"]["code"]) == (403, "right")
+
+    asyncio.run(work())  # fmt: skip
+
+
+# --- Opening
+
+
+def test_a_folder_that_cannot_be_served_is_free_again(tmp_path: Path) -> None:
+    ss.open(tmp_path, uniform()).close()
+    (tmp_path / "service.toml").write_text("wheels = 4\n")
+    for _ in range(2):
+        with pytest.raises(ss.InvalidFile, match="unknown entry 'wheels'"):
+            open_desk(tmp_path, Settings())
+    ss.open(tmp_path).close()
