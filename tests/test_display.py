@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import safespot as ss
-from safespot.display import curves, intervals, line, said, table
+from safespot.display import Displayed, curves, intervals, line, said, table
 
 LONGEST = 250  # characters of a line
 
@@ -74,3 +74,18 @@ def test_curves_lie_within_their_picture() -> None:
 @pytest.mark.parametrize(("low", "color"), [(0.5, "#1b9e77"), (-0.5, "#d95f02")])
 def test_an_interval_below_zero_has_another_color(low: float, color: str) -> None:
     assert color in intervals({"a": (low, 1.0)})
+
+
+def test_an_interval_is_drawn_between_its_ends_and_0_where_it_is() -> None:
+    drawn = intervals({"a": (-1.0, 1.0), "b": (0.5, 3.0)})
+    assert '<line x1="60.0" x2="60.0" y1="0"' in drawn  # 0, a quarter of the way from -1 to 3
+    assert '<line x1="0.0" x2="120.0" y1="17.5" y2="17.5"' in drawn
+    assert '<line x1="90.0" x2="240.0" y1="52.5" y2="52.5"' in drawn
+
+
+def test_what_has_nothing_to_tell_is_its_name() -> None:
+    class Plain(Displayed):
+        pass
+
+    assert repr(Plain()) == "<Plain>"
+    assert "Plain" in Plain()._repr_html_()

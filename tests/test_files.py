@@ -232,3 +232,26 @@ def test_a_missing_file_or_a_folder_is_our_error(tmp_path: Path, small: ss.CMDP)
     with pytest.raises(ss.InvalidFile, match=r"cannot write .*: Is a directory"):
         small.save(tmp_path / "folder")
     assert [file.name for file in tmp_path.iterdir()] == ["folder"]
+
+
+def test_what_is_put_in_place_is_on_the_disk_and_the_rest_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, held = tmp_path / "file", []
+    path.write_bytes(b"a whole file")
+    monkeypatch.setattr("safespot.syscalls.sync_data", lambda _: held.append(path.read_bytes()))
+    with path.open("r+b") as file:
+        files.Disk().put(file, 2, b"other")
+    assert held == [b"a other file"]  # synced once, after it was written
+
+
+def test_how_much_memory_a_file_may_ask_for_is_the_users_to_say(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SAFESPOT_MEMORY", "100")
+    files.check_memory("model", 100)
+    with pytest.raises(ss.InvalidFile, match="model asks for 101 bytes"):
+        files.check_memory("model", 101)
+    monkeypatch.setenv("SAFESPOT_MEMORY", "much")
+    with pytest.raises(ss.InvalidFile, match="whole number of bytes"):
+        files.check_memory("model", 1)

@@ -201,3 +201,17 @@ def test_spot_takes_the_scale_and_steps_to_match() -> None:
         ss.Spot(**f, episodes=500, slack=1.0, bonus_scale="automatic")
     with pytest.raises(ss.InvalidOption, match="is for spot"):
         ss.RegularizedPrimalDual(**f, episodes=500, slack=1.0, bonus_scale="auto")
+
+
+@pytest.mark.parametrize(("m", "delta"), [(1, 0.05), (3, 0.01)])
+def test_the_strong_violation_of_trials_is_the_sum_over_phases_that_double(
+    m: int, delta: float
+) -> None:
+    T, width = 2**34, 4.0
+    level = math.log(4 * m * 34 * 35 / (0.9 * delta))
+    phases = [2**k for k in range(34)] + [1]
+    ref = sum(33 / 32 * width * n * theory.trial_width(n, level) + width for n in phases)
+    assert sum(phases) == T
+    assert ref < width * T / 10
+    comp = theory.trial_violation(T, width, m=m, delta=delta)
+    assert comp == pytest.approx(ref, rel=1e-12)

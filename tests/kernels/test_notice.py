@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -62,6 +63,37 @@ def test_a_pipe_is_told_nothing_but_the_log_is(
     wait(0.3)
     assert capsys.readouterr().err == ""
     assert notice.NOTICE in caplog.text
+
+
+@pytest.mark.usefixtures("impatient")
+def test_whoever_did_not_wait_is_told_nothing_later(caplog: pytest.LogCaptureFixture) -> None:
+    wait(0.0)
+    time.sleep(0.15)
+    assert notice.NOTICE not in caplog.text
+
+
+class Terminal(io.StringIO):
+    """Standard error that somebody reads."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "expected"), [(Terminal(), True), (io.StringIO(), False), (None, False)]
+)
+def test_a_terminal_is_watched_and_a_pipe_or_nothing_is_not(
+    stream: io.StringIO | None, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
+    monkeypatch.setattr(sys, "stderr", stream)
+    assert notice.watched() is expected
+
+
+def test_a_notebook_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ipykernel", notice)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    assert notice.watched() is True
 
 
 CODE = """
