@@ -30,6 +30,7 @@ from safespot.report import (
 )
 from safespot.report import text as words
 from safespot.report.region import Region
+from safespot.report.vega import episodes
 from tests.report.test_report import judged
 from tests.support.sweeping import sweep_inline
 
@@ -245,6 +246,22 @@ def test_of_a_large_policy_the_states_that_are_visited_most_are_drawn(
     np.testing.assert_allclose(table["probability"][: H * A], policy[:, 0].ravel(), atol=5e-4)
 
 
+def test_as_many_states_of_a_policy_are_drawn_as_there_is_room_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of five the two that are visited most: the one where episodes begin, and the one where they go."""
+    P = np.zeros((5, 2, 5))
+    P[:, :, 3] = 1.0
+    rewards, constraints = np.full((5, 2), 0.5), np.full((1, 5, 2), 0.5)
+    cmdp = ss.CMDP(P, rewards, constraints, [0.5], horizon=4, start=1)
+    cmdp.save(tmp_path / "own.safetensors")
+    problem = {"name": "file", "options": {"path": str(tmp_path / "own.safetensors")}}
+    store = made(tmp_path / "s", {"name": "uniform"}, problem=problem, seeds=1, episodes=5)
+    monkeypatch.setattr(tables, "STATES", 2)
+    (study,) = findings.read(store)
+    assert set(tables.policies(study, store)["state"]) == {1, 3}
+
+
 # --- Charts
 
 
@@ -322,6 +339,11 @@ def test_states_are_named_at_their_axis_where_names_are_short(
         assert chart["spec"]["encoding"]["y"]["axis"].get("labelExpr") == said
         panels_of.append(chart["usermeta"]["panel"])
     assert panels_of[0] - panels_of[1] == charts.STATE_LABEL  # room for them
+
+
+def test_episodes_are_logarithmic_where_asked_for() -> None:
+    assert episodes()["scale"] == {"nice": False}
+    assert episodes(log=True)["scale"] == {"type": "log", "nice": False}
 
 
 def test_epochs_have_room_for_the_longest_name() -> None:

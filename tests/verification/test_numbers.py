@@ -173,6 +173,16 @@ def test_the_first_feasible_episode_is_expected_where_the_radii_fit_the_margin()
     assert sum(point["dashed"] for point in drawn(found.figures[0])) == len(paper)
 
 
+def test_nothing_is_expected_of_runs_with_another_bonus_than_the_papers() -> None:
+    def late(run: RunSpec, rng: Any) -> Columns:
+        made: Columns = leaving_room(-2.0, 1.0, 1.0)(run, rng)
+        first = made["audit_first_feasible"] if run.learner_options["bonus_scale"] < 1.0 else 0.0
+        return {**made, "audit_first_feasible": first}
+
+    (figure,) = JUDGES["assumption"](synthetic(QUICK, assumption=late)).figures
+    assert {point["series"] for point in drawn(figure)} == {"bonus × 0.01"}
+
+
 def test_a_trial_of_one_episode_is_told_by_that_episode() -> None:
     trace = next(t for t in tried(0.25)["trials"] if t.cmdp.H == 2)
     T = trace.run.episodes
@@ -264,20 +274,19 @@ def test_seeds_are_counted_problem_by_problem() -> None:
 
 
 def test_the_p_of_a_step_stands_in_the_row_of_the_stance_that_it_leads_to() -> None:
-    """Violation rises from every stance to the next; regret falls at the first step alone."""
+    """Violation rises and regret falls at the first step alone."""
 
     def runs(run: RunSpec, rng: Any) -> Columns:
         xi, noise = run.learner_options["stance"], 1e-3 * rng.standard_normal(2)
-        return {"violation": xi + noise[0], "regret": 1.0 - min(xi, 0.25) + noise[1]}
+        return {"violation": min(xi, 0.25) + noise[0], "regret": 1.0 - min(xi, 0.25) + noise[1]}
 
     made = synthetic(tradeoff=runs, tradeoff_practice=runs)
     table = JUDGES["tradeoff"](made).tables[0]
     stances = [row for row in rows(table) if row[0] == rows(table)[0][0]]
     least = f"{2.0**-20:.1e}"  # of 20 seeds that all say the same
-    assert [row[3] for row in stances] == ["", *[least] * (len(stances) - 1)]
-    assert stances[0][5] == ""
-    assert stances[1][5] == least
-    assert all(float(row[5]) > 0.001 for row in stances[2:])
+    for column in (3, 5):
+        assert [row[column] for row in stances[:2]] == ["", least]
+        assert all(float(row[column]) > 0.001 for row in stances[2:])
 
 
 def test_what_bounds_allow_is_compared_run_by_run() -> None:
@@ -328,6 +337,12 @@ def test_what_play_is_certified_for_is_the_room_that_its_policies_left() -> None
     since = ss.certify_played(run, delta=0.2).since
     ref = problem.cmdp.limits - run.constraint_values[since - 1 :].mean(axis=0)
     assert found.truth == pytest.approx(ref)
+
+
+def test_what_is_left_of_a_lower_limit_is_what_lies_above_it() -> None:
+    cmdp = ss.problems.make("triage").cmdp
+    assert set(cmdp.senses) == {">="}
+    assert fresh._difference(cmdp, cmdp.limits + 0.25) == pytest.approx([0.25] * cmdp.m)
 
 
 def test_shares_of_fresh_episodes_are_shown_with_their_one_sided_intervals(
@@ -387,9 +402,13 @@ def test_dots_are_joined_in_their_order_and_lines_along_x() -> None:
 
 
 def test_growth_is_drawn_with_whiskers_and_a_scale_for_each_panel() -> None:
-    rate, against = JUDGES["orders"](synthetic(QUICK, orders=ordering())).figures
+    made = synthetic(QUICK, orders=ordering())
+    rate, against = JUDGES["orders"](made).figures
     extra = JUDGES["known"](synthetic(QUICK, orders=knowing(0.5, 0.1))).figures[0]
+    ours = [trace for trace in made["orders"] if trace.run.learner == "spot"]
+    each = {(t.problem, t.option("stance"), t.run.episodes) for t in ours}
     for figure in (rate, extra):
+        assert len(drawn(figure)) == 2 * len(each)  # regret and violation
         assert figure.chart["resolve"] == {"scale": {"y": "independent"}}
         assert all(point["low"] < point["y"] < point["high"] for point in drawn(figure))
     assert against.chart["resolve"] == {"scale": {}}
