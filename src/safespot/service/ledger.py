@@ -38,6 +38,9 @@ _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 class Ledger:
     """The ledger of a folder, open for more; whoever opens it has the learner's folder locked already."""
 
+    end: int  # where the next line goes
+    synced: int  # up to where lines are on the disk for certain
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.events, self._number, end = _read(folder)
