@@ -80,6 +80,7 @@ def test_a_speed_needs_two_marks_however_long_ago(wait: Callable[[float], None])
 def test_nothing_is_promised_before_anything_moves(wait: Callable[[float], None]) -> None:
     tally = Tally(2, 0, 100)
     wait(5)
+    assert tally.speed == 0.0
     tally.told("a", 0)
     assert tally.line == "0 of 2 runs, 0 of 100 episodes, 0 a second, unknown time left"
 
@@ -124,7 +125,9 @@ def test_bars_come_and_go(
     bars.ended("b", 300)
     (left,) = bars.rich.tasks
     assert (left.description, left.completed) == ("all", 600)
+    assert bars.rich.live.is_started
     bars.close()
+    assert not bars.rich.live.is_started  # the terminal is as it was
     assert "2 of 2 runs finished" in capsys.readouterr().err
 
 

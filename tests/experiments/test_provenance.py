@@ -85,6 +85,9 @@ def test_no_program_and_no_lock_of_a_repository_is_used(
     before = index.stat().st_mtime_ns, index.read_bytes()
     other = tmp_path / "other"
     planted(other, "src/safespot", "safespot")
+    git(
+        other, "commit", "-q", "--allow-empty", "-m", "two"
+    )  # made in one second, the first are equal
     monkeypatch.setenv("GIT_DIR", str(other / ".git"))
     monkeypatch.setenv("GIT_INDEX_FILE", str(other / "index"))
     found = asked(here, monkeypatch)

@@ -346,3 +346,11 @@ def test_the_page_describes_a_sweep_and_every_key_of_it(tmp_path: Path) -> None:
 def test_what_is_missing_is_said_to_be() -> None:
     with pytest.raises(ss.InvalidOption, match="learners: is missing"):
         as_spec({"episodes": 20, "seeds": 1, "problem": {"name": "machine"}})
+
+
+def test_a_sweep_of_more_runs_than_memory_holds_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = as_spec({**TINY, "seeds": 1_000})
+    monkeypatch.setenv("SAFESPOT_MEMORY", str(100_000))
+    with pytest.raises(ss.SafespotError, match=r"the sweep.*SAFESPOT_MEMORY"):
+        spec.runs()
+    assert len(as_spec({**TINY, "seeds": 2}).runs()) == 4

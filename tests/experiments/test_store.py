@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import hashlib
 import json
 import os
 import resource
@@ -446,3 +447,12 @@ def test_ctrl_c_in_the_midst_of_a_query_is_ctrl_c() -> None:
         raise RuntimeError("Query interrupted")
     with pytest.raises(RuntimeError, match="something else"), answering():
         raise RuntimeError("something else")
+
+
+def test_a_run_is_described_with_a_checksum_of_all_that_it_says(tmp_path: Path) -> None:
+    store = sweep_inline(tmp_path / "store", tiny(seeds=1))
+    for path in (store.path / "runs").glob("*.json"):
+        about = json.loads(path.read_text())
+        said = about.pop("blake2b")
+        plain = json.dumps(about, sort_keys=True, separators=(",", ":")).encode()
+        assert said == hashlib.blake2b(plain, digest_size=32).hexdigest()

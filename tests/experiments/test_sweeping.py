@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from safespot.experiments import Store, sweep, sweeping, worker
 from safespot.experiments.engines import Batch, Done, Told
 from safespot.experiments.progress import Progress
 from safespot.experiments.spec import RunSpec
+from safespot.experiments.store import FinishedRun
 from safespot.experiments.sweeping import _Sweeping
 from tests.support.sweeping import (
     TINY,
@@ -233,6 +235,39 @@ def test_whoever_is_not_at_work_on_a_run_is_not_heard(tmp_path: Path) -> None:
     ours._hear(Told(runs[0].id, 20))
     assert heard.reports == [(runs[0].id, 20)]
     ours.end()
+
+
+def test_what_a_worker_noted_is_told(tmp_path: Path) -> None:
+    runs, heard = tiny(), Heard()
+    ours = begun(tmp_path, runs, heard)
+    assert ours.claims.take(runs[0].id)
+    (done,) = worker.work(runs[:1], None, lambda *_: True)
+    assert isinstance(done, FinishedRun)
+    noted = replace(done, provenance={**done.provenance, "notes": ["a checkpoint was damaged"]})
+    ours._hear(Done(Batch((runs[0],)), (noted,)))
+    ours.end()
+    assert heard.notes == ["a checkpoint was damaged"]
+
+
+def test_everything_is_compiled_before_the_first_run_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[Any] = []
+
+    class Engine(Inline):
+        def __init__(self, store: Path, workers: int) -> None:
+            super().__init__(Store(store))
+
+        def submit(self, batch: Batch) -> None:
+            said.append("a batch")
+            super().submit(batch)
+
+    monkeypatch.setattr(sweeping, "_warm", said.append)
+    monkeypatch.setattr(sweeping, "LocalEngine", Engine)
+    runs = tiny()
+    sweep(runs, tmp_path / "store")
+    assert said[0] == runs
+    assert set(said[1:]) == {"a batch"}
 
 
 @pytest.mark.parametrize("ending", [False, True])
