@@ -25,10 +25,11 @@ H, FIRST = 2, ss.SpotEpochs.recipe.first_phase
 FACE: dict[str, Any] = {"states": 1, "actions": 2, "horizon": H, "constraints": 1}
 
 
-def episode(g: float, x: float = 0.5) -> ss.Episode:
-    """An episode whose steps all have these signals."""
+def episode(*g: float, x: float = 0.5) -> ss.Episode:
+    """An episode whose steps all have these signals, one `g` for each constraint."""
+    m = len(g)
     return ss.Episode(
-        np.zeros(H + 1, int), np.zeros(H, int), np.ones(H), np.full((H, 1), g), np.full((H, 1), x)
+        np.zeros(H + 1, int), np.zeros(H, int), np.ones(H), np.tile(g, (H, 1)), np.full((H, m), x)
     )
 
 
@@ -93,19 +94,20 @@ def test_what_the_model_was_off_by_counts_less_with_twice_the_data() -> None:
 
 
 @pytest.mark.parametrize("baseline", [None, [[1.0, 0.0]]])
-def test_a_break_shows_what_the_model_was_off_by(baseline: Any) -> None:
+@pytest.mark.parametrize("g", [(0.1,), (0.1, 0.3), (0.3, 0.2, 0.1)])
+def test_a_break_shows_what_the_model_was_off_by(baseline: Any, g: tuple[float, ...]) -> None:
     """What was promised beyond the limit, less what the trial's episodes have shown."""
-    learner: Any = ss.SpotEpochs(**FACE, baseline=baseline)
+    learner: Any = ss.SpotEpochs(**{**FACE, "constraints": len(g)}, baseline=baseline)
     at(learner, PART=phases.TRYING, ENDS=FIRST)
     learner.state.clock[phases.DUE] = 0
     learner.state.memory[Memory.PROMISED] = 0.3
     while not learner.state.clock[phases.BREAKS]:
         before = learner.state
-        learner.observe(episode(0.1, 0.9))
+        learner.observe(episode(*g, x=0.9))
     limit = (before.lower + before.upper) / 2.0  # the bounds are written in place
     error = learner.state.memory[Memory.ERROR]
     assert learner.state.clock[phases.BREAKS] == 1
-    np.testing.assert_allclose(error, 0.3 - (H * 0.1 - limit))
+    np.testing.assert_allclose(error, 0.3 - (H * np.array(g) - limit))
     clock = learner.state.clock
     if baseline is None:  # the next phase
         assert (clock[phases.PART], clock[phases.PHASE]) == (phases.EXPLORING, 2)
@@ -156,7 +158,7 @@ def test_a_certificate_bounds_what_the_trial_has_shown() -> None:
     learner: Any = ss.SpotEpochs(**FACE)
     while not learner.certificates:
         trial = learner.state.trial
-        learner.observe(episode(0.9, 0.1))
+        learner.observe(episode(0.9, x=0.1))
     (made,) = learner.certificates
     found = made.certificate
     low, high = H * trial.lower[4], H * (1.0 - trial.lower[5])

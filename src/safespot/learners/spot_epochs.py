@@ -306,8 +306,7 @@ class SpotEpochs(Learner):
         safe = self._safe(clock)
         if safe is None:
             return self._begin_phase(state)
-        clock[phases.PART] = phases.RETREATED
-        clock[phases.ENDS] = clock[phases.BEGAN] + self._length(clock)
+        clock[phases.PART] = phases.RETREATED  # until the end of the phase, as the trial would
         return state._replace(pi=np.array(safe))
 
     def _safe(self, clock: NDArray) -> Policy | None:
