@@ -286,6 +286,37 @@ def test_negative_numbers_are_refused_where_promises_are_checked() -> None:
             same(-1)
 
 
+def test_zero_is_not_negative_where_kernels_run_uncompiled() -> None:
+    same: Any = compilation._checked(lambda *numbers: numbers, False)
+    assert same(0, np.int64(3), -0.5, False) == (0, 3, -0.5, False)
+    for negative in (-1, np.int32(-1)):
+        with pytest.raises(IndexError, match="negative"):
+            same(0, negative)
+
+
+@needs_compiler
+@pytest.mark.usefixtures("compiled_anew")
+def test_negative_numbers_are_refused_where_bounds_are_checked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from numba.extending import intrinsic
+
+    from safespot.kernels import nonnegative
+
+    # Numba keeps what it made of an intrinsic for each type.
+    monkeypatch.setattr(nonnegative, "assumed", intrinsic(nonnegative.assumed._defn))
+    monkeypatch.setattr(numba.config, "BOUNDSCHECK", 1)
+
+    @compilation.kernel
+    def entry(x: Any, i: int, scale: float) -> float:
+        return float(x[i] * scale)
+
+    assert entry(np.arange(4.0), 0, -1.0) == 0.0
+    assert entry(np.arange(4.0), 2, -1.0) == -2.0
+    with pytest.raises(IndexError, match="a whole number is negative"):
+        entry(np.arange(4.0), -1, -1.0)
+
+
 @needs_compiler
 @pytest.mark.usefixtures("compiled_anew")
 def test_an_index_that_is_handed_over_needs_no_code_for_negative_ones() -> None:

@@ -103,6 +103,7 @@ class Trial:
         """Follow the tests, take their time, try the changes."""
         if session.testsfailed:
             raise session.Failed("tests cannot be imported")
+        session.items[:] = [item for item in session.items if not _browses(item)]
         if self.child:  # everything was imported again
             run(session.items)
             os._exit(0)
@@ -319,6 +320,11 @@ def _limit(seconds: float) -> None:
     ):
         signal.signal(number, interrupt)
         signal.setitimer(timer, factor * seconds)
+
+
+def _browses(item: pytest.Item) -> bool:
+    """Whether a test has a browser opened, which is another process's and does not survive a fork."""
+    return "browser" in getattr(item, "fixturenames", ())
 
 
 def _named(item: pytest.Item) -> str:
