@@ -29,7 +29,7 @@ from safespot.report import (
     write_figures,
 )
 from safespot.report import text as words
-from safespot.report.region import Region
+from safespot.report.region import Region, _cut
 from safespot.report.vega import episodes
 from tests.report.test_report import judged
 from tests.support.sweeping import sweep_inline
@@ -112,6 +112,27 @@ def test_a_band_has_all_seeds_in_it() -> None:
     assert (mean[0], low[0], high[0]) == (0.5, 0.0, 1.0)
 
 
+def test_what_the_first_episode_cost_is_part_of_how_a_sum_began(study: findings.Study) -> None:
+    line = study.lines[0]
+    last = float(line.episodes[-1])
+    flat = with_columns(line, regret=np.full(len(line.episodes), 5.0))
+    assert flat.rate("regret", late=False).mean == pytest.approx(5.0 / (findings.PART * last))
+    assert flat.rate("regret", late=True).mean == 0.0
+
+
+def test_a_limit_counts_as_kept_within_a_share_of_its_own_range(study: findings.Study) -> None:
+    cmdp = ss.CMDP(
+        [[[1.0], [1.0]]],
+        [[0.9, 1.0]],
+        [[[3.0, 1.0]]],
+        [2.0],
+        horizon=1,
+        constraint_ranges=(0.0, 4.0),
+    )
+    wide = replace(study, setting=Setting(ss.Problem(cmdp)))
+    assert wide.hair(0) == pytest.approx(4.0 * findings.KEPT)
+
+
 # --- What is said
 
 KEPT = "kept the limit of strain late in learning."
@@ -146,13 +167,19 @@ def test_more_reward_is_told_where_it_was_paid_for_with_a_limit(study: findings.
         assert text.startswith("Pessimistic kept the limit of strain on average")
 
 
-def test_a_reward_is_a_share_of_the_best_where_both_are_positive(study: findings.Study) -> None:
+def test_a_reward_is_a_share_of_the_best_where_both_are_positive(
+    study: findings.Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert study.optimum(EPISODES) == pytest.approx(11.0)
     share = "5.50 (in two days), 50.0 % of what the best policy within the limits earns"
     assert words.earned(study, 5.5) == share
     beside = "−1.00 (in two days); the best policy within the limits earns 11.0"
     assert words.earned(study, -1.0) == beside
     assert words.earned(study, 0.5).startswith("0.500 (in two days), 4.5 % of")
+    monkeypatch.setattr(findings.Study, "optimum", lambda *_: 0.5)
+    assert "50.0 % of" in words.earned(study, 0.25)
+    monkeypatch.setattr(findings.Study, "optimum", lambda *_: 0.0)
+    assert words.earned(study, 0.25).endswith("the best policy within the limits earns 0")
 
 
 def test_curves_are_alike_within_a_thousandth_of_what_they_span(study: findings.Study) -> None:
@@ -191,6 +218,7 @@ def test_columns_have_four_digits_of_their_largest_number() -> None:
     some = [Estimate(0.0, math.nan, math.nan, 1), Estimate(123.456, 120.0, 125.0, 3)]
     assert words.column(some) == [("0.0", ""), ("123.5", "120.0 to 125.0")]
     assert words.column([Estimate(0.0, math.nan, math.nan, 1)]) == [("0.000", "")]
+    assert words.column([Estimate(12345.6, 1.0, 20000.0, 2)]) == [("12,346", "1 to 20,000")]
     assert words.listed(["a", "b"]) == "a and b"
 
 
@@ -231,6 +259,14 @@ def test_every_limit_cuts_off_what_breaks_it() -> None:
     assert found.polygons[1][:, 0].min() == pytest.approx(0.5)
     assert found.polygons[1][:, 0].max() == pytest.approx(0.8)
     assert found.reward == pytest.approx(0.95)
+
+
+def test_a_limit_that_all_keep_or_none_cuts_off_nothing_or_all() -> None:
+    points = np.array([[0.0, 1.0], [1.0, 0.0]])
+    assert _cut(points, 0, -0.5).tolist() == points.tolist()
+    assert _cut(points, 0, 0.0).tolist() == [[1.0, 0.0], [0.0, 1.0]][::-1]
+    assert _cut(points, 0, 1.5).shape == (0, 2)
+    assert _cut(points, 0, 0.5).tolist() == [[1.0, 0.0], [0.5, 0.5]]
 
 
 def test_of_a_large_policy_the_states_that_are_visited_most_are_drawn(
