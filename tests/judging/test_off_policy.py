@@ -173,6 +173,15 @@ def test_wrong_calls_say_what_to_do() -> None:
         ss.evaluate_log(logged(problem, COIN, 7), GENTLE, COIN)
 
 
+def test_a_certificate_calls_limits_by_the_names_of_the_log() -> None:
+    noise = ss.streams(0)
+    table = columns([ss.play(toy(), COIN, noise, t) for t in range(1, 51)])
+    table["constraint_beds"] = table.pop("constraint_0")
+    log = ss.read_log(table, thresholds=[1.2])
+    made = ss.evaluate_log(log, GENTLE, COIN).certificate
+    assert "beds: UNKNOWN" in str(made)
+
+
 def test_rejected_episodes_leave_nothing_proven() -> None:
     problem = toy()
     noise = ss.streams(0)

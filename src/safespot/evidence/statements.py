@@ -14,12 +14,13 @@ there to be read; all of them hold at once with probability 1 - delta, of their 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..arrays import Float, InsideEpisode, frozen
 from ..kernels.jit import no_refcount
+from .certificate import Certificate, issue, more_episodes
 from .differences import Declared, check_sums, least_and_most
 from .interface import Interface
 from .sequences import FixedMeans, Targets, fixed_means, observe_fixed, read_fixed, targets
@@ -107,6 +108,40 @@ def as_bounds(declared: Declared, interface: Interface, low: Float) -> Bounds:
         value=units.bounds(least + (most - least) * value[0], least + (most - least) * value[1], H),
         threshold=units.bounds(inside[0], inside[1], H),
         reward=(first, last),
+    )
+
+
+def certificate_of(
+    declared: Declared, interface: Interface, low: Float, n: int, delta: float, **said: Any
+) -> Certificate:
+    """The certificate of `n` episodes whose statements have means with the lower bounds `low`.
+
+    `said` is the rest of its fields: what it rests on and is about.
+    """
+    bounds = as_bounds(declared, interface, low)
+    lower, upper = bounds.difference
+    return issue(
+        more=more_episodes(np.abs(lower + upper) / 2.0, (upper - lower) / 2.0, n),
+        difference_bounds=bounds.difference,
+        value_bounds=bounds.value,
+        threshold_bounds=bounds.threshold,
+        reward_bounds=bounds.reward,
+        senses=interface.units.senses,
+        names=interface.names.of_limits,
+        confidence=1.0 - delta,
+        difference_confidence=max(0.0, 1.0 - 2.0 * delta),
+        episodes=n,
+        **said,
+    )
+
+
+def assumed_of_thresholds(declared: Declared) -> str:
+    """What is assumed of the thresholds, for a certificate."""
+    if len(declared.alpha):
+        return "the thresholds are the ones that were given"
+    return (
+        "the thresholds do not change over the episodes; a step without a sample counts as the worst in either "
+        "direction"
     )
 
 

@@ -29,11 +29,18 @@ from ..arrays import Bool, Episode, Float, Policy, as_policy
 from ..data.logs import Log
 from ..errors import InvalidModel, InvalidOption
 from ..evidence.behaviour import as_behaviour
-from ..evidence.certificate import Certificate, issue, more_episodes, policy_digest
+from ..evidence.certificate import Certificate, policy_digest
 from ..evidence.differences import Declared, declare
 from ..evidence.interface import Doubts, Interface, make_interface
 from ..evidence.meter import as_delta
-from ..evidence.statements import as_bounds, episode_sums, levels, lower_bounds, statements
+from ..evidence.statements import (
+    assumed_of_thresholds,
+    certificate_of,
+    episode_sums,
+    levels,
+    lower_bounds,
+    statements,
+)
 from ..files import checksum
 
 PILOT = 4  # one episode in so many chooses where weights are clipped
@@ -261,18 +268,13 @@ def _best_clip(statement: _Statement, weights: Float, pilot: Bool, level: float)
 def _certificate(
     log: Log, f: Interface, declared: Declared, pi: Policy, delta: float, low: Float, rows: Float
 ) -> Certificate:
-    n, bounds = len(rows), as_bounds(declared, f, low)
-    lower, upper = bounds.difference
-    return issue(
-        more=more_episodes(np.abs(lower + upper) / 2.0, (upper - lower) / 2.0, n),
-        difference_bounds=bounds.difference,
-        value_bounds=bounds.value,
-        threshold_bounds=bounds.threshold,
-        reward_bounds=bounds.reward,
-        senses=f.units.senses,
-        confidence=1.0 - delta,
-        difference_confidence=max(0.0, 1.0 - 2.0 * delta),
-        episodes=n,
+    n = len(rows)
+    return certificate_of(
+        declared,
+        f,
+        low,
+        n,
+        delta,
         basis=(
             f"It rests on {n:,} episodes of a log that others played, weighted by how much likelier the policy would "
             "have acted as they did, by confidence sequences. "
@@ -284,10 +286,7 @@ def _certificate(
             "both them and what followed (no hidden confounding)",
             "every episode counts, whatever came of it, and their law does not change",
             "every signal, and every total of an episode, lies in its declared range",
-            "the thresholds are the ones that were given"
-            if len(declared.alpha)
-            else "the thresholds do not change over the episodes; a step without a sample counts as the worst in "
-            "either direction",
+            assumed_of_thresholds(declared),
         ),
         subject="policy",
         policy_digest=policy_digest(pi),

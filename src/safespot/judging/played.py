@@ -23,12 +23,17 @@ from ..data.logs import Log
 from ..display import Displayed
 from ..errors import InvalidOption
 from ..evidence.behaviour import as_behaviour
-from ..evidence.certificate import Certificate, issue, more_episodes, policy_digest
+from ..evidence.certificate import Certificate, policy_digest
 from ..evidence.differences import Declared, declare
 from ..evidence.interface import Doubts, Interface, make_interface
 from ..evidence.meter import as_delta
 from ..evidence.sequences import PATIENCE, changing_means, observe_changing, sums_of_means
-from ..evidence.statements import as_bounds, episode_sums, levels, statements
+from ..evidence.statements import (
+    certificate_of,
+    episode_sums,
+    levels,
+    statements,
+)
 from ..files import checksum
 from ..kernels.jit import no_refcount
 from ..storage.durable import DurableLearner
@@ -328,27 +333,20 @@ def watch_changing(state: Any, rows: Float) -> None:
 def _certificate(
     past: _Past, seen: _Seen, best: _Candidate, delta: float, policy: Policy | None
 ) -> Certificate:
-    rows, known = seen.rows[best.start :], past.known
-    n, bounds = len(rows), as_bounds(past.declared, known, best.low)
-    lower, upper = bounds.difference
+    rows = seen.rows[best.start :]
     if policy is not None:
         subject, digest = "policy", policy_digest(policy)
     elif past.practice is None:
         subject, digest = "mixture", checksum({"policies": seen.digests[best.start :]}, {})
     else:
         subject, digest = "practice", checksum({"statements": seen.rows}, {"practice": True})
-    return issue(
-        more=more_episodes(np.abs(lower + upper) / 2.0, (upper - lower) / 2.0, n),
-        difference_bounds=bounds.difference,
-        value_bounds=bounds.value,
-        threshold_bounds=bounds.threshold,
-        reward_bounds=bounds.reward,
-        senses=known.units.senses,
-        names=known.names.of_limits,
-        confidence=1.0 - delta,
-        difference_confidence=max(0.0, 1.0 - 2.0 * delta),
-        episodes=n,
-        basis=_basis(past, subject, n, int(seen.numbers[best.start])),
+    return certificate_of(
+        past.declared,
+        past.known,
+        best.low,
+        len(rows),
+        delta,
+        basis=_basis(past, subject, len(rows), int(seen.numbers[best.start])),
         assumptions=_assumptions(past, subject),
         subject=subject,
         policy_digest=digest,

@@ -302,6 +302,7 @@ def _unproven(
         threshold_bounds=thresholds,
         reward_bounds=(ends[0], ends[1]),
         senses=units.senses,
+        names=f.names.of_limits,
         confidence=1.0 - delta,
         difference_confidence=1.0 - delta,
         episodes=0,

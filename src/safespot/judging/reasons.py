@@ -134,5 +134,5 @@ def proof(certificate: Certificate, takes: int | None) -> str:
         return "Nothing is proven of this policy, and in the model it keeps no margin that a trial could prove."
     return (
         f"Nothing is proven of this policy yet. If the world is as the model has it, a trial of about {takes:,} "
-        "episodes would prove it."
+        f"episode{'s' * (takes != 1)} would prove it."
     )

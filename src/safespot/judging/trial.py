@@ -25,13 +25,20 @@ from numpy.typing import ArrayLike
 from ..arrays import Episode, Float, InsideEpisode, Policy, as_count, as_floats, as_policy
 from ..data.logs import Log
 from ..errors import InvalidEpisode, InvalidOption
-from ..evidence.certificate import Certificate, issue, more_episodes, policy_digest
+from ..evidence.certificate import Certificate, policy_digest
 from ..evidence.differences import Declared, declare
 from ..evidence.interface import Interface
 from ..evidence.interface import make_interface as as_interface
 from ..evidence.meter import as_delta
 from ..evidence.sequences import fixed_means, read_fixed, targets
-from ..evidence.statements import as_bounds, episode_sums, levels, statements, watch
+from ..evidence.statements import (
+    assumed_of_thresholds,
+    certificate_of,
+    episode_sums,
+    levels,
+    statements,
+    watch,
+)
 from ..files import checksum
 from ..kernels.jit import kernel
 from ..model.cmdp import Model
@@ -204,31 +211,19 @@ def _certificate(
     early: bool,
 ) -> Certificate:
     """The certificate of statements `x` with the lower bounds `low` of their means."""
-    n, bounds = len(x), as_bounds(declared, known, low)
-    lower, upper = bounds.difference
+    n = len(x)
     how = (
         "which hold at every moment, so that the trial could stop as soon as everything was decided"
         if early
         else "and, of values, thresholds and the reward, by the empirical Bernstein bound (Maurer and Pontil 2009) "
         "for a number of episodes fixed in advance"
     )
-    shown = (
-        "the thresholds are the ones that were given"
-        if len(declared.alpha)
-        else "the thresholds do not change over the episodes; a step without a sample counts as the worst in either "
-        "direction"
-    )
-    return issue(
-        more=more_episodes(np.abs(lower + upper) / 2.0, (upper - lower) / 2.0, n),
-        difference_bounds=bounds.difference,
-        value_bounds=bounds.value,
-        threshold_bounds=bounds.threshold,
-        reward_bounds=bounds.reward,
-        senses=known.units.senses,
-        names=known.names.of_limits,
-        confidence=1.0 - delta,
-        difference_confidence=max(0.0, 1.0 - 2.0 * delta),
-        episodes=n,
+    return certificate_of(
+        declared,
+        known,
+        low,
+        n,
+        delta,
         basis=(
             f"It rests on {n:,} fresh episodes of this one policy, on the differences of their constraint and "
             f"threshold signals, by confidence sequences, {how}."
@@ -237,7 +232,7 @@ def _certificate(
             "the policy was fixed before the trial, and was played as it stands here in every episode",
             "the episodes are independent of each other, all of them were counted, and their law does not change",
             "every signal, and every total of an episode, lies in its declared range",
-            shown,
+            assumed_of_thresholds(declared),
         ),
         subject="policy",
         policy_digest=policy_digest(pi),
