@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import safespot as ss
-from safespot.storage import durable, journal, tables
+from safespot.storage import journal, tables
+from safespot.storage.folder import last_snapshot, take
 from tests.reliability.disks import Power
 from tests.reliability.survival import digest, on
 from tests.support.contract import H, M, Subject
@@ -52,7 +53,7 @@ def test_a_snapshot_without_its_journal_serves_where_no_other_does(tmp_path: Pat
         learner.learner.save(folder / "snapshot-000000000010.safetensors")
     for number in (0, 5):
         (folder / f"snapshot-{number:012d}.safetensors").unlink()
-    assert durable.last_snapshot(folder)[0] == []  # it is not taken for a damaged one
+    assert last_snapshot(folder)[0] == []  # it is not taken for a damaged one
     with ss.open(folder) as learner:
         assert digest(learner.learner) == digest(plain)
         assert journal.read(journal.place(folder, 10)).first == 10
@@ -65,7 +66,7 @@ def test_a_snapshot_without_its_journal_is_made_anew(tmp_path: Path) -> None:
     plain = begin(folder, 10)
     lonely = folder / "snapshot-000000000010.safetensors"
     plain.save(lonely)
-    bad, learner = durable.last_snapshot(folder)
+    bad, learner = last_snapshot(folder)
     assert (bad, learner.episode) == ([lonely], 6)
     with ss.open(folder) as opened:
         assert digest(opened.learner) == digest(plain)
@@ -180,7 +181,7 @@ def test_an_owner_that_cannot_be_read_is_in_use_all_the_same(
     with ss.open(folder), monkeypatch.context() as patch:
         patch.setattr(Path, "open", unreadable)
         with pytest.raises(ss.InUse, match=r"is open already, by another process\. Close it"):
-            durable._take(folder)
+            take(folder)
 
 
 def test_a_group_with_an_invalid_episode_is_refused_as_a_whole(tmp_path: Path) -> None:

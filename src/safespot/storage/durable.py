@@ -24,31 +24,41 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import threading
-import warnings
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from .. import files
 from ..arrays import Episode, Float, Policy
 from ..display import Displayed
-from ..errors import InUse, InvalidEpisode, InvalidFile, InvalidOption, SolverError
+from ..errors import InUse, InvalidFile, InvalidOption, SolverError
 from ..evidence.certificate import policy_digest
 from ..evidence.interface import Interface
 from ..evidence.meter import SafetyMeter
 from ..learners import Learner, load
 from ..learners.options import AnyOptions
-from ..syscalls import Lock, take_lock
+from ..syscalls import Lock
 from . import journal
+from .folder import (
+    begin,
+    catch_up,
+    check_same,
+    count_episodes,
+    earliest,
+    last_snapshot,
+    lock_last,
+    metered,
+    restore_doubts,
+    snapshot_at,
+    take,
+)
 
 SNAPSHOTS = 2  # how many are kept
-SIGNALS = ("rewards", "constraints", "thresholds")  # what a meter counts
 
 
 def open(path: str | Path, learner: Learner | None = None) -> DurableLearner:
@@ -77,7 +87,7 @@ def open(path: str | Path, learner: Learner | None = None) -> DurableLearner:
     folder = files.as_path(path).absolute()  # the working directory may change
     with contextlib.ExitStack() as undo:
         try:
-            owner = _take(folder)
+            owner = take(folder)
             undo.callback(owner.release)
             opened = DurableLearner(folder, owner, learner)
         except OSError as problem:
@@ -115,21 +125,21 @@ class DurableLearner(Displayed):
             for left in folder.glob(f".{kind}-*.tmp"):  # by a process that died
                 files.disk.remove(left)
         if not journal.numbered(folder, "snapshot") and not journal.numbered(folder, "journal"):
-            _begin(folder, given)
+            begin(folder, given)
         if not journal.numbered(folder, "journal"):
             journal.name_of(folder, create=True)
         # Names that a killed process gave may not be on the disk yet.
         files.disk.sync_folder(folder)
-        lock = _lock_last(folder)
+        lock = lock_last(folder)
         with contextlib.ExitStack() as undo:
             if lock is not None:
                 undo.callback(lock.release)
             bad, self.learner = last_snapshot(folder)
             if given is not None:
-                _check_same(folder, self.learner, given)
-            found = _replay(folder, self.learner)
+                check_same(folder, self.learner, given)
+            found = catch_up(folder, self.learner)
             if found is None:  # it died between a snapshot and the journal after it
-                _restore_doubts(folder, self.learner, given)
+                restore_doubts(folder, self.learner, given)
                 found, lock = self._new_journal()
                 undo.callback(lock.release)
             assert lock is not None
@@ -191,14 +201,14 @@ class DurableLearner(Displayed):
         with self._alone():
             self._check_open()
             if self._meter is None:
-                self._meter = _metered(self.folder, self.learner)
+                self._meter = metered(self.folder, self.learner)
             return self._meter
 
     @property
     def first(self) -> int:
         """The number of the first episode that `replay` can go back to."""
         with self._alone():
-            return _earliest(self.folder)[0] + 1
+            return earliest(self.folder)[0] + 1
 
     def replay(self) -> Iterator[tuple[Policy | None, Episode]]:
         """Every episode that is kept once more, with the learner's policy that played it; None: someone else's.
@@ -207,7 +217,7 @@ class DurableLearner(Displayed):
         """
         with self._alone():
             self._check_open()
-            number, snapshot = _earliest(self.folder)
+            number, snapshot = earliest(self.folder)
             learner = self.learner.anew() if snapshot is None else load(snapshot)
         for found in journal.chain(self.folder, number):
             for k in range(len(found.records)):
@@ -296,7 +306,7 @@ class DurableLearner(Displayed):
                 return found
             snapshots = journal.numbered(self.folder, "snapshot")
             before = [n for n in snapshots if n <= min(missing)]
-            number, path = (before[-1], snapshots[before[-1]]) if before else _earliest(self.folder)
+            number, path = (before[-1], snapshots[before[-1]]) if before else earliest(self.folder)
             learner = self.learner.anew() if path is None else load(path)
             for one in journal.chain(self.folder, number):
                 for k in range(len(one.records)):
@@ -382,7 +392,7 @@ class DurableLearner(Displayed):
 
     def _compact(self, damaged: Sequence[Path] = ()) -> None:
         """A snapshot of now, an empty journal after it, and no more than two snapshots, none of them damaged."""
-        now = _snapshot(self.folder, self.learner.episode - 1)
+        now = snapshot_at(self.folder, self.learner.episode - 1)
         self.learner.save(now)
         found, lock = self._new_journal()
         self._journal.close()
@@ -397,189 +407,8 @@ class DurableLearner(Displayed):
     def _new_journal(self) -> tuple[journal.Journal, Lock]:
         """An empty journal after the snapshot of now, locked."""
         f, number = self.learner.interface, self.learner.episode - 1
-        path, snapshot = journal.place(self.folder, number), _snapshot(self.folder, number)
+        path, snapshot = journal.place(self.folder, number), snapshot_at(self.folder, number)
         digest = bytes.fromhex(files.stored_checksum(snapshot))
         owner = journal.name_of(self.folder)
         journal.create(path, f.H, f.m, number, owner, digest, f.doubts)
         return journal.read(path), journal.lock(path)
-
-
-# The folder
-
-
-def _take(folder: Path) -> Lock:
-    """The folder, made where there is none, is ours while this lock is held."""
-    if not folder.exists():
-        files.disk.make_folder(folder)
-    path = folder / "owner"
-    owner = take_lock(path, create=True)
-    if owner is None:
-        with contextlib.suppress(OSError), path.open("rb") as file:
-            who = file.read(1000).decode(errors="replace")
-            raise InUse(f"{folder} is open already, by {who}. Close it there first.")
-        raise InUse(f"{folder} is open already, by another process. Close it there first.")
-    try:
-        owner.file.truncate(0)
-        owner.file.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
-    except BaseException:
-        owner.release()
-        raise
-    return owner
-
-
-def _lock_last(folder: Path) -> Lock | None:
-    """The last journal, for us alone; None: there is none. The file `owner` may have been removed under its owner."""
-    before = list(journal.numbered(folder, "journal").values())
-    if not before:
-        return None
-    lock = journal.lock(before[-1])
-    if list(journal.numbered(folder, "journal").values())[-1:] != before[-1:]:
-        lock.release()
-        raise InUse(f"another process is writing to {folder}. Close the learner there first.")
-    return lock
-
-
-def _begin(folder: Path, learner: Learner | None) -> None:
-    """The first snapshot."""
-    if learner is None:
-        raise InvalidFile(f"there is no learner in {folder}; give one to begin with.")
-    # A process that made the folder may have died before its name was on the disk.
-    files.disk.sync_folder(folder.parent)
-    learner.save(_snapshot(folder, learner.episode - 1))
-
-
-def _snapshot(folder: Path, number: int) -> Path:
-    return folder / f"snapshot-{number:012d}.safetensors"
-
-
-def last_snapshot(folder: Path) -> tuple[list[Path], Learner]:
-    """The last snapshot that is whole and has its journal, and those after it that are not.
-
-    A snapshot without a journal is what a process left that died between the two: the one before it is as good. It
-    serves where no other does.
-    """
-    name, journals = journal.name_of(folder), journal.numbered(folder, "journal")
-    bad: list[Path] = []
-    problems = []
-    alone: Learner | None = None
-    for number, path in reversed(journal.numbered(folder, "snapshot").items()):
-        follows = journal.read(journals[number], name).snapshot if number in journals else None
-        try:
-            learner = load(path)
-            if learner.episode - 1 != number:
-                raise InvalidFile(f"{path} holds a learner after {learner.episode - 1} episodes.")
-            if follows is not None and follows.hex() != files.stored_checksum(path):
-                raise InvalidFile(f"{path} is not the snapshot that {journals[number]} follows.")
-        except InvalidFile as problem:
-            bad.append(path)
-            problems.append(str(problem))
-            continue
-        if follows is not None:
-            break
-        bad.append(path)
-        alone = learner if alone is None else alone
-    else:
-        if alone is None:
-            raise InvalidFile(f"{folder} has no whole snapshot. {' '.join(problems)}")
-        bad, learner = [path for path in bad if path != _snapshot(folder, alone.episode - 1)], alone
-    for text in problems:
-        warnings.warn(
-            f"{text} The snapshot before it and the journals are used instead.", stacklevel=5
-        )
-    return bad, learner
-
-
-def _replay(folder: Path, learner: Learner) -> journal.Journal | None:
-    """Learn from every episode after the snapshot; returns the last journal, None if there is none."""
-    found = None
-    f = learner.interface
-    learner.told_beyond = True  # of these episodes, when they were played
-    for found in journal.chain(folder, learner.episode - 1):
-        f.doubts.become(found.doubts)
-        if (found.H, found.m) != (f.H, f.m):
-            raise InvalidFile(f"{found.path} holds episodes of another shape than the learner's.")
-        for k in range(len(found.records)):
-            try:
-                with contextlib.suppress(SolverError):  # as `observe` left it
-                    learner.observe(found.episode(k), found.played(k))
-            except InvalidEpisode as problem:
-                raise InvalidFile(
-                    f"{found.path} holds an episode {found.first + k + 1} that does not fit the learner: {problem}"
-                ) from None
-        if found.lost is not None:
-            warnings.warn(f"{found.path} has a torn end. Lost: {found.lost}.", stacklevel=5)
-    learner.told_beyond = False
-    return found
-
-
-def _restore_doubts(folder: Path, learner: Learner, given: Learner | None) -> None:
-    """What is in doubt of a learner's data, where its snapshot has no journal yet."""
-    doubts, journals = learner.interface.doubts, journal.numbered(folder, "journal")
-    if not journals:
-        if given is not None:
-            doubts.become(given.interface.doubts)
-        return
-    before = journal.read(journals[max(journals)])
-    if before.next != learner.episode - 1:
-        raise InvalidFile(
-            f"{folder} has no whole snapshot that {before.path} follows or leads to. Restore it from a copy."
-        )
-    doubts.become(before.doubts)
-    for k in range(len(before.records)):
-        doubts.note(before.episode(k))
-
-
-def _earliest(folder: Path) -> tuple[int, Path | None]:
-    """After how many episodes one can begin anew, and with which snapshot; None: with a new learner."""
-    number = min(journal.numbered(folder, "journal"))
-    snapshots = journal.numbered(folder, "snapshot")
-    if number == 0:
-        return 0, None
-    if number not in snapshots:
-        number = min(snapshots)
-    return number, snapshots[number]
-
-
-def _metered(folder: Path, learner: Learner) -> SafetyMeter:
-    """A meter that has counted every episode of the folder's journals."""
-    meter = learner.make_meter()
-    for found in journal.chain(folder, min(journal.numbered(folder, "journal"))):
-        count_records(meter, found.records)
-    return meter
-
-
-def count_records(meter: SafetyMeter, records: NDArray) -> None:
-    """Count the episodes of a journal's records."""
-    if len(records):
-        meter.observe_signals(*(records[name] for name in SIGNALS))
-        meter.interface.doubts.clipped += int(records["clipped"].sum())
-
-
-def count_episodes(meter: SafetyMeter, episodes: Sequence[Episode]) -> None:
-    """The same of episodes that were checked."""
-    meter.observe_signals(*(np.array([getattr(e, name) for e in episodes]) for name in SIGNALS))
-    for episode in episodes:
-        meter.interface.doubts.note(episode)
-
-
-def _check_same(folder: Path, kept: Learner, given: Learner) -> None:
-    """Raise unless both were made with the same arguments."""
-    ours, theirs = kept.configuration, given.configuration
-    different = [
-        name
-        for name in {**ours, **theirs}
-        if name not in ours or name not in theirs or not np.array_equal(ours[name], theirs[name])
-    ]
-    if different:
-        words = "; ".join(
-            f"{name} is {_shown(ours.get(name))} there and {_shown(theirs.get(name))} here"
-            for name in different
-        )
-        raise InvalidOption(
-            f"the learner in {folder} has other options: {words}. Open it without a learner, or begin "
-            "another one in another folder."
-        )
-
-
-def _shown(value: Any) -> str:
-    return "an array" if isinstance(value, np.ndarray) else repr(value)

@@ -16,7 +16,7 @@ from ..arrays import Float
 from ..errors import InvalidFile, SolverError
 from ..evidence.meter import SafetyMeter
 from . import journal
-from .durable import count_records, last_snapshot
+from .folder import count_records, last_snapshot
 
 POINTS = 400  # of a curve, at most
 
