@@ -25,6 +25,7 @@ from safespot.evidence.totals import (
 )
 from safespot.kernels.jit import no_refcount
 from safespot.learners.limits import limits_arrays
+from tests.support.damage import put
 
 from . import reference as ref
 
@@ -271,14 +272,6 @@ def test_a_record_comes_back_from_its_arrays(kind: str, n: int) -> None:
         strict=True,
     ):
         np.testing.assert_array_equal(a, b)
-
-
-def put(index: Any, value: float) -> Any:
-    def change(array: Array) -> Array:
-        array[index] = value
-        return array
-
-    return change
 
 
 @pytest.mark.parametrize(

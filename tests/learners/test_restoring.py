@@ -13,6 +13,7 @@ import safespot as ss
 from safespot.errors import InvalidFile, InvalidOption
 from safespot.learners import history
 from safespot.learners.options import AnyOptions, DualOptions, Options, SpotOptions
+from tests.support.damage import put
 
 Array = Any
 SAFE = [[1, 0], [1, 0]]  # of `machine`
@@ -50,14 +51,6 @@ def test_a_learner_goes_on_from_its_arrays(kind: str) -> None:
     np.testing.assert_array_equal(again.policy, learner.policy)
     np.testing.assert_array_equal(again.thresholds, learner.thresholds)
     assert again.episode == learner.episode == 71
-
-
-def put(index: Any, value: Any) -> Any:
-    def change(array: Array) -> Array:
-        array[index] = value
-        return array
-
-    return change
 
 
 EPOCHS = [

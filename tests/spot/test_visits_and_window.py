@@ -17,6 +17,7 @@ from safespot.spot import limits, visits
 from safespot.spot import window as windows
 from safespot.spot.visits import Statistics
 from safespot.spot.window import Window
+from tests.support.damage import put
 
 Samples = list[tuple[Int, Float]]  # of each episode: the visited pairs [H], the signals [H,m]
 
@@ -267,14 +268,6 @@ def test_the_layout_is_chosen_by_size(monkeypatch: pytest.MonkeyPatch) -> None:
 def changed(record: Any, name: str, change: Any) -> Any:
     array = getattr(record, name).copy()
     return record._replace(**{name: change(array)})
-
-
-def put(index: Any, value: float) -> Any:
-    def change(array: Any) -> Any:
-        array[index] = value
-        return array
-
-    return change
 
 
 @pytest.mark.parametrize(
