@@ -57,7 +57,8 @@ def test_what_was_compiled_is_found_under_its_sources(home: Path) -> None:
     first: Any = jit.kernel(tripled)
     assert first(np.ones(2)).tolist() == [3.0, 3.0]
     (folder,) = home.iterdir()
-    assert folder.name == f"{digest([tripled])}-{numba.__version__}"
+    kind = numba.__version__ + "-checked" * bool(numba.config.BOUNDSCHECK)
+    assert folder.name == f"{digest([tripled])}-{kind}"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700  # loading it runs it
     assert sorted(path.suffix for path in folder.iterdir()) == [".nbc", ".nbi"]
     second: Any = jit.kernel(tripled)

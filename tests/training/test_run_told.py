@@ -119,8 +119,9 @@ def test_limits_that_drift_are_those_of_each_episode() -> None:
     steady = ss.problems.make("machine")
     drift = ss.Drift(thresholds=[3.0], first=100, last=300)
     drifting = ss.Problem(steady.cmdp, ss.Signals(drift=drift))
-    for problem, expected in ((steady, [1.0] * 4), (drifting, [1.0, 2.0, 3.0, 3.0])):
+    for problem, expected in ((steady, [1.0] * 5), (drifting, [1.0, 1.0, 2.0, 3.0, 3.0])):
         learner = ss.Uniform(**problem.interface, episodes=400)
         run = ss.learn(problem, learner, record=100)
+        assert run.episodes.tolist() == [1, 100, 200, 300, 400]
         assert run.limits is not None
         np.testing.assert_allclose(run.limits[:, 0], expected, rtol=1e-12)
