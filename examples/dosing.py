@@ -2,7 +2,7 @@
 
 python examples/dosing.py [--episodes 20000] [--seeds 4] [--figure dosing.svg]
 
-Needs Matplotlib (the extra `figures`). Seconds; the figure of docs/dosing.md took minutes, with 100000 and 20.
+Needs Matplotlib (the extra `safespot[report]`). Seconds; the figure of docs/dosing.md took minutes, with 100000 and 20.
 """
 
 from __future__ import annotations

@@ -629,6 +629,14 @@ def test_wrong_calls_say_what_to_do() -> None:
         ss.certify(masked, np.full((H, S, A), 1.0 / A))
 
 
+@pytest.mark.parametrize("name", ["spot-epochs", "explore-then-plan", "posterior-sampling"])
+def test_learners_in_phases_prove_by_trials_alone(name: str) -> None:
+    learner = ss.learners.make(name, ss.problems.make("bandit").interface, episodes=10)
+    for judge in (ss.certify, ss.propose_policy):
+        with pytest.raises(InvalidOption, match=r"learner\.certificates.*certify_by_trial"):
+            judge(learner)
+
+
 def test_beyond_t_nothing_is_proven() -> None:
     _, learner, _ = fed("default", 12, episodes=12)
     assert ss.certify(learner).episodes == 12

@@ -111,13 +111,20 @@ def plain_learner(given: OnlineLearner) -> Learner:
 def gather(learner: Learner) -> LearnedModel:
     """The learner's data with the radii of the theorems."""
     f, planned, finished = learner.interface, learner.options.episodes, learner.episode - 1
+    found = getattr(learner.rates, "radii", None)
+    if found is None:
+        raise InvalidOption(
+            f"{type(learner).__name__} has no radii that hold for every policy at once. What it has proven is in "
+            "learner.certificates; another policy needs a trial of its own (certify_by_trial), and what was played "
+            "has certify_played."
+        )
     if planned is not None and finished > planned:
         raise InvalidOption(
             f"the learner has seen {finished} episodes, more than its T = {planned}, for which alone its radii are "
             "proven. Let a learner with a larger T, or an anytime one, observe them; or use "
             "certify_by_trial."
         )
-    radii, statistics = proven(learner.rates.radii), learner.statistics
+    radii, statistics = proven(found), learner.statistics
     n = statistics.n
     phi = np.empty(n.shape)
     for h in range(f.H):
