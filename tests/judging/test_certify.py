@@ -629,6 +629,14 @@ def test_wrong_calls_say_what_to_do() -> None:
         ss.certify(masked, np.full((H, S, A), 1.0 / A))
 
 
+def test_a_learner_in_epochs_has_its_own_certificates() -> None:
+    problem = ss.problems.make("machine")
+    learner = ss.SpotEpochs(**problem.interface)
+    for judge in (ss.certify, ss.propose_policy):
+        with pytest.raises(InvalidOption, match="its certificates come from its own trials"):
+            judge(learner)
+
+
 def test_beyond_t_nothing_is_proven() -> None:
     _, learner, _ = fed("default", 12, episodes=12)
     assert ss.certify(learner).episodes == 12

@@ -111,6 +111,12 @@ def plain_learner(given: OnlineLearner) -> Learner:
 def gather(learner: Learner) -> LearnedModel:
     """The learner's data with the radii of the theorems."""
     f, planned, finished = learner.interface, learner.options.episodes, learner.episode - 1
+    if not isinstance(getattr(learner.rates, "radii", None), Radii):
+        raise InvalidOption(
+            f"{type(learner).__name__} has no radii that hold for every policy at once: its certificates come from its "
+            "own trials (learner.certificates). Try a policy afresh (certify_by_trial), or judge what was played "
+            "(certify_played)."
+        )
     if planned is not None and finished > planned:
         raise InvalidOption(
             f"the learner has seen {finished} episodes, more than its T = {planned}, for which alone its radii are "
