@@ -138,7 +138,8 @@ class Guard(Learner):
         """(lower ``[m]``, upper ``[m]``) of the violation so far, in the user's units; below 0 it is a surplus.
 
         Of all episodes, or of those that the baseline did not play where ``credit=False``. The upper one is U*, and
-        rests on the baseline's keeping its limits. Where signals were cut off to their range, neither is proven.
+        rests on the baseline's keeping its limits. Where signals were cut off to their range, or a log that was charged
+        left episodes out, neither is proven.
         """
         m, declared = self.interface.m, self.declared
         low, level = np.zeros(2 * m), np.full(2 * m, math.log(m / (LOWER * self.delta)))
@@ -159,8 +160,10 @@ class Guard(Learner):
         return self._seen_of_baseline()
 
     def _doubts(self) -> tuple[str, ...]:
-        """Why the account proves nothing; episodes that a log left out were never played on this account."""
-        return Doubts(clipped=self.interface.doubts.clipped).sentences()
+        """Why the account proves nothing; what a log left out matters once somebody else's episodes are charged."""
+        doubts = self.interface.doubts
+        charged = self._account.plays[OTHER] > 0
+        return Doubts(doubts.clipped, doubts.rejected if charged else 0).sentences()
 
     def _seen_of_baseline(self) -> tuple[str, ...]:
         """The same, whatever is in doubt."""
@@ -255,7 +258,8 @@ class Guard(Learner):
         if doubts and not self._told_doubts:
             self._told_doubts = True
             warnings.warn(
-                f"the guard can no longer prove that its budget is kept: {'; '.join(doubts)}. Declare wider ranges.",
+                f"the guard can no longer prove that its budget is kept: {'; '.join(doubts)}. Begin anew, with ranges "
+                "that all signals lie in.",
                 stacklevel=3,
             )
 

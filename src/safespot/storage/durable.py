@@ -322,6 +322,8 @@ class DurableLearner(Displayed):
         with self._alone():
             self._check_open()
             self.learner.interface.doubts.rejected += episodes
+            if self._meter is not None:
+                self._meter.interface.doubts.rejected += episodes
             with self._stops_on_errors():
                 self._compact()
 
@@ -545,6 +547,7 @@ def _metered(folder: Path, learner: Learner) -> SafetyMeter:
     meter = learner.make_meter()
     for found in journal.chain(folder, min(journal.numbered(folder, "journal"))):
         count_records(meter, found.records)
+        meter.interface.doubts.rejected = found.doubts.rejected
     return meter
 
 
