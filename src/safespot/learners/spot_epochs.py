@@ -65,6 +65,7 @@ from .epoch_trials import (
 from .exploring import Exploration, explore
 from .learner import Learner
 from .model_errors import standard_errors
+from .options import check_hints
 from .phases import Memory, PhaseRates, PhaseState, empty_phases
 from .pooled_models import Counted, count_model, imagine, pool
 from .proposals import Proposal, propose, trial_needs
@@ -400,6 +401,7 @@ class SpotEpochs(Learner):
 
         They are the first trial if the baseline has played them; it is decided once all are read.
         """
+        check_hints(log, self.options)
         episodes: list[Episode] = list(getattr(log, "episodes", log))
         self._doubt(log)
         if tried:
