@@ -185,7 +185,8 @@ class Guard(Learner):
         """Learn from the episode that was played; an invalid one changes nothing.
 
         `played` says by which policy, ``[H,S,A]`` or its digest, where it was not the one whose turn it was;
-        "hand-back" where the practice decided. A policy that is neither the learner's nor the baseline is charged.
+        "hand-back" where the practice decided all of it. A policy that is neither the learner's nor the baseline is
+        charged. An episode in which somebody else took over is the learner's, and `unfinished` (`Learner.observe`).
         """
         inside = self.check(episode)
         _, digest = self.identify(played)

@@ -171,7 +171,7 @@ class SpotEpochs(Learner):
         """Learn from an episode; an invalid one changes nothing.
 
         `played` is the policy, or its digest (`policy_digest`), where it was not `policy`: then the episode is counted,
-        and the trial goes without it.
+        and the trial goes without it. An episode in which somebody else took over is no such one (`Learner.observe`).
         """
         inside = self.check(episode)
         _, digest = self.identify(played)
