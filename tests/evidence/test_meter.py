@@ -251,6 +251,29 @@ def test_a_break_is_noticed() -> None:
     assert max(delays) < 200
 
 
+def test_a_limit_that_nothing_can_keep_is_an_alarm_soon() -> None:
+    """Costs of at least 1 an episode, and a limit of 0.2: the claim to bet against is false whatever is seen."""
+    rng = np.random.default_rng(0)
+    alarm = SafetyAlarm(
+        {**COINS, "senses": "<="}, 1_000, thresholds=[0.2], constraint_totals=(1.0, 2.0)
+    )
+    while not alarm.ringing and alarm.episodes < 30:
+        g = np.array([[1.0], [float(rng.random() < 0.3)], [0.0], [0.0]])
+        alarm.observe(ss.Episode(np.zeros(5, int), np.zeros(4, int), g[:, 0], g, g))
+    assert alarm.ringing
+
+
+def test_an_invalid_episode_changes_nothing_and_leaves_no_doubt() -> None:
+    g = np.ones((4, 1))
+    wild = ss.Episode(np.zeros(5, int), np.zeros(4, int), g[:, 0], g, g, clipped=3)
+    for watch in (SafetyMeter, SafetyAlarm):
+        made = watch(COINS, constraint_totals=(0.0, 1.0))
+        with pytest.raises(InvalidEpisode, match="lies outside the constraint_totals"):
+            made.observe(wild)
+        assert made.episodes == 0
+        assert made.interface.doubts.sentences() == ()
+
+
 def test_an_alarm_begins_anew_and_survives_a_file(tmp_path: Path) -> None:
     rng, alarm, rang = np.random.default_rng(0), SafetyAlarm(COINS, 100), []
     for t in range(300):

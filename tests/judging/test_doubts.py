@@ -14,6 +14,7 @@ import pytest
 import safespot as ss
 from safespot.evidence.certificate import issue
 from safespot.storage import journal
+from safespot.storage.following import Following
 
 H = 2
 ALWAYS = np.ones((H, 1, 1))
@@ -219,6 +220,41 @@ def test_a_durable_learner_remembers_what_was_left_out(tmp_path: Path) -> None:
         pass
     with ss.open(tmp_path / "other") as learner:
         assert in_doubt(ss.certify(spot(learner)), "10 episodes were left out")
+
+
+def test_a_meter_of_a_log_with_gaps_says_that_it_proves_nothing(tmp_path: Path) -> None:
+    """Those that are left cost nothing, those that were left out cost too much."""
+    for looked_at in (False, True):
+        with ss.open(tmp_path / str(looked_at), fresh()) as learner:
+            before = learner.meter if looked_at else None
+            with pytest.warns(UserWarning, match="left out"):
+                ss.warm_start(learner, table(40, 4))
+            meters = [learner.meter] if before is None else [learner.meter, before]
+        with ss.open(tmp_path / str(looked_at)) as learner:
+            meters.append(learner.meter)
+        meters.append(Following(tmp_path / str(looked_at)).meter)
+        for meter in meters:
+            assert meter.episodes == 30
+            assert "not proven 10 episodes were left out" in repr(meter)
+
+
+def test_a_guard_that_was_charged_for_a_log_with_gaps_says_that_it_proves_nothing() -> None:
+    """What was left of it would be a surplus, to be spent later."""
+    guard = ss.Guard(fresh(), ALWAYS, budget=10)
+    with (
+        pytest.warns(UserWarning, match="no longer prove that its budget is kept") as told,
+        pytest.warns(UserWarning, match="200 of 400 episodes were left out"),
+    ):
+        ss.warm_start(guard, table(400, 2))
+    assert len(told) == 1
+    assert guard.spent[1][0] < 0.0
+    learner = fresh()
+    with pytest.warns(UserWarning, match="left out"):
+        ss.warm_start(learner, table(400, 2))
+    beside = ss.Guard(learner, ALWAYS, budget=10)  # the log is none of its account
+    for _ in range(60):
+        beside.observe(plain_episode())
+    assert beside.baseline_verdict == ("safe",)
 
 
 def test_a_trial_of_a_log_counts_what_the_log_left_out() -> None:

@@ -63,6 +63,24 @@ def test_a_log_with_rejected_episodes_certifies_nothing() -> None:
     assert learner.certificates == ()
 
 
+def test_one_hint_for_an_episode_is_none_for_each_of_its_steps() -> None:
+    """A factor for each share of it would count its noise as often as there are steps."""
+    table = {
+        "episode": [0, 0], "step": [0, 1], "state": [0, 0], "action": [0, 0], "next_state": [0, 0],
+        "reward": [0.0, 0.0], "constraint_0": [1.0, 1.0], "threshold_total_0": [1.5, 1.5],
+    }  # fmt: skip
+    log = ss.read_log(table, states=1, actions=1, horizon=2, constraints=1)
+    assert ss.SpotEpochs(**log.interface, log=log).episode == 2
+    with pytest.raises(ss.InvalidOption, match="one hint for an episode"):
+        ss.SpotEpochs(**log.interface, log=log, independent_hints=True)
+    learner = ss.Spot(
+        **log.interface, episodes=9, slack=1.0, estimator="total", independent_hints=True
+    )
+    with pytest.raises(ss.InvalidOption, match="one hint for an episode"):
+        ss.warm_start(learner, table)
+    assert learner.episode == 1
+
+
 def test_a_learner_with_a_log_may_be_durable(tmp_path: Path) -> None:
     problem = coin(0.8, 1.0)
     learner = ss.SpotEpochs(**problem.interface, log=coins(problem, 200), behaviour=EVEN)

@@ -23,6 +23,7 @@ from ..errors import InvalidFile, InvalidOption
 from ..evidence.certificate import UNKNOWN_POLICY
 from ..evidence.interface import Interface, make_interface
 from ..learners.learner import Learner
+from ..learners.options import check_hints
 from ..model.outcome_tables import Ending, absorbing_states, mask_with_endings
 from ..storage.durable import DurableLearner
 from ..storage.episode_table import Columns, step_columns, write_rows
@@ -82,6 +83,7 @@ class Log(Displayed):
     state_names: Names | None = None  # [S]: where the log has texts for them; so of the next
     action_names: Names | None = None
     constraint_names: Names = ()  # [m]: what stands behind "constraint_" or "cost_"
+    hint_totals: bool = False  # an episode has one hint of a limit, spread over its steps
 
     @property
     def reasons(self) -> dict[str, int]:
@@ -215,7 +217,7 @@ def read_log(
     played, propensities, rejected = _episodes(table, f, ends)
     return Log(
         name, given, played, rejected, None if limits is None else frozen(limits), propensities,
-        table.states, table.actions, table.constraints,
+        table.states, table.actions, table.constraints, table.sampled == "threshold_total",
     )  # fmt: skip
 
 
@@ -246,6 +248,7 @@ def warm_start(
     """
     f = learner.interface
     log = read_log(source, **f.arguments, action_mask=f.mask, endings=endings)
+    check_hints(log, learner.learner.options)
     if left_out := len(log.rejected):
         reasons = "; ".join(f"{count:,} because {why}" for why, count in log.reasons.items())
         warnings.warn(

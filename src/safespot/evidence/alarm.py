@@ -73,8 +73,9 @@ class SafetyAlarm(Displayed):
 
     def observe(self, episode: Episode) -> bool:
         """Count one episode; True: the evidence is enough for an alarm, and the watch begins anew with the next one."""
-        inside = self.interface.inside(episode)
+        inside = self.interface.check(episode)
         check_totals(self.declared, inside)
+        self.interface.doubts.note(episode)
         if self.ringing:
             restart(self.state)
         alarm_episode(self.declared, self.state, inside, self._x)

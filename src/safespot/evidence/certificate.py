@@ -29,7 +29,8 @@ class Certificate(Displayed):
     Verdicts derive from `difference_bounds` and are right, all at once, with probability `confidence`. So do all other
     bounds hold. Both ends of the differences together may have less, `difference_confidence`: a verdict needs one of
     them. A lower bound is never above its upper one. That is so under the assumptions: where the data themselves put
-    one in doubt, `doubts` says so, and every verdict is "unknown".
+    one in doubt, `doubts` says so, and every verdict is "unknown". Where `SpotEpochs` was given the limits, its bounds
+    of values are those of the differences in other words, and hold with `difference_confidence`.
 
     Examples:
         >>> import safespot as ss

@@ -93,8 +93,9 @@ class SafetyMeter(Displayed):
 
     def observe(self, episode: Episode) -> None:
         """Count one episode; an invalid one changes nothing."""
-        inside = self.interface.inside(episode)
+        inside = self.interface.check(episode)
         check_totals(self.declared, inside)
+        self.interface.doubts.note(episode)
         meter_episode(self.declared, self.state, inside, self._x)
 
     def observe_signals(self, rewards: Float, constraints: Float, thresholds: Float) -> None:

@@ -352,11 +352,11 @@ def bet(wealth: Float, fresh: float, mu: float, x: float) -> float:
 
     From wealth 1 with `fresh` = 0 it is a supermartingale under the claim, for every l < 1/mu: it reaches 1/share with
     probability at most `share`. From 0 with `fresh` = 1 each moment starts a bet of its own (Shiryaev-Roberts): the
-    mixture less the number of episodes is a supermartingale.
+    mixture less the number of episodes is a supermartingale. A claim with mu < 0 is false, and any weight wins.
     """
     total = 0.0
     for k in range(WEIGHTS.shape[0]):
-        l = min(WEIGHTS[k], LARGEST / mu)  # noqa: E741
+        l = min(WEIGHTS[k], LARGEST / mu) if mu > 0.0 else WEIGHTS[k]  # noqa: E741
         wealth[k] = (fresh + wealth[k]) * (1.0 + l * (x - mu))
         total += math.exp(LOG_PRIOR[k]) * wealth[k]
     return total

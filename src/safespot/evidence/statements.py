@@ -7,9 +7,11 @@ An episode's sums give two numbers for each statement, one for either side:
     2+2m+2i, …         its value
     2+4m+2i, …         its threshold, where that is not known
 
-A verdict is wrong on one side only, so each side of a difference may have the share delta / m: the verdicts of one
-certificate are right with probability 1 - delta, both ends of the differences with 1 - 2 delta. The other bounds are
-there to be read; all of them hold at once with probability 1 - delta, of their own.
+Where one policy was fixed before its episodes, a verdict can be wrong on one side only, which that policy says. So each
+side of a difference may have the share delta / m: the verdicts of one certificate are right with probability 1 - delta,
+both ends of the differences with 1 - 2 delta. Where policies may change with what was seen (`moving`), that may also
+decide which side is the wrong one, so the two divide it: then both ends hold with probability 1 - delta. The other
+bounds are there to be read; all of them hold at once with probability 1 - delta, of their own.
 """
 
 from __future__ import annotations
@@ -81,12 +83,12 @@ def _sides(least: Float, most: Float) -> Float:
     return both
 
 
-def levels(declared: Declared, delta: float) -> Float:
-    """``[2+6m]`` or ``[2+4m]``: ln(1/share) of each."""
+def levels(declared: Declared, delta: float, *, moving: bool = False) -> Float:
+    """``[2+6m]`` or ``[2+4m]``: ln(1/share) of each; `moving`: policies may change with what was seen."""
     m, known = len(declared.least), len(declared.alpha) > 0
     rows = 2 + (4 if known else 6) * m
     shares = np.full(rows, delta / (rows - 2 * m))
-    shares[2 : 2 + 2 * m] = delta / m
+    shares[2 : 2 + 2 * m] = delta / (2 * m if moving else m)
     return frozen(-np.log(shares))
 
 
@@ -112,11 +114,18 @@ def as_bounds(declared: Declared, interface: Interface, low: Float) -> Bounds:
 
 
 def certificate_of(
-    declared: Declared, interface: Interface, low: Float, n: int, delta: float, **said: Any
+    declared: Declared,
+    interface: Interface,
+    low: Float,
+    n: int,
+    delta: float,
+    *,
+    moving: bool = False,
+    **said: Any,
 ) -> Certificate:
     """The certificate of `n` episodes whose statements have means with the lower bounds `low`.
 
-    `said` is the rest of its fields: what it rests on and is about.
+    `moving` as for `levels`; `said` is the rest of its fields: what it rests on and is about.
     """
     bounds = as_bounds(declared, interface, low)
     lower, upper = bounds.difference
@@ -129,7 +138,7 @@ def certificate_of(
         senses=interface.units.senses,
         names=interface.names.of_limits,
         confidence=1.0 - delta,
-        difference_confidence=max(0.0, 1.0 - 2.0 * delta),
+        difference_confidence=1.0 - delta if moving else max(0.0, 1.0 - 2.0 * delta),
         episodes=n,
         **said,
     )

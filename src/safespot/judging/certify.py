@@ -111,12 +111,11 @@ def plain_learner(given: OnlineLearner) -> Learner:
 def gather(learner: Learner) -> LearnedModel:
     """The learner's data with the radii of the theorems."""
     f, planned, finished = learner.interface, learner.options.episodes, learner.episode - 1
-    found = getattr(learner.rates, "radii", None)
-    if found is None:
+    if not isinstance(getattr(learner.rates, "radii", None), Radii):
         raise InvalidOption(
-            f"{type(learner).__name__} has no radii that hold for every policy at once. What it has proven is in "
-            "learner.certificates; another policy needs a trial of its own (certify_by_trial), and what was played "
-            "has certify_played."
+            f"{type(learner).__name__} has no radii that hold for every policy at once: its certificates come from its "
+            "own trials (learner.certificates). Try a policy afresh (certify_by_trial), or judge what was played "
+            "(certify_played)."
         )
     if planned is not None and finished > planned:
         raise InvalidOption(
@@ -124,7 +123,7 @@ def gather(learner: Learner) -> LearnedModel:
             "proven. Let a learner with a larger T, or an anytime one, observe them; or use "
             "certify_by_trial."
         )
-    radii, statistics = proven(found), learner.statistics
+    radii, statistics = proven(learner.rates.radii), learner.statistics
     n = statistics.n
     phi = np.empty(n.shape)
     for h in range(f.H):

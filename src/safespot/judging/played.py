@@ -7,6 +7,9 @@ they were all played by one policy, that is the policy. A log says it of the pra
 Later episodes are mostly better, and fewer. So there are several starts s, declared before anything is seen: the first
 episode has half of delta, the 64 others (2^k and 3 2^(k-1) episodes later, k = 5 ... 36) share the other half. Each
 bound holds at all times, so one may look as often as one likes.
+
+Which policies were played depends on what was seen, and so does the side on which a verdict could be wrong: unless it
+is the behaviour that was given, both sides of a difference share what a start has.
 """
 
 from __future__ import annotations
@@ -176,7 +179,7 @@ def first_proof(source: Run | Log | DurableLearner, delta: float = 0.05) -> int 
     ends = []
     for start, share in _starts(len(seen.rows), as_delta(delta)):
         rows = np.ascontiguousarray(seen.rows[start:, 2 : 2 + 2 * past.known.m : 2])
-        level = levels(past.declared, share)[2 : 2 + 2 * past.known.m : 2].copy()
+        level = levels(past.declared, share, moving=True)[2 : 2 + 2 * past.known.m : 2].copy()
         counted = proven_after(
             changing_means(rows.shape[1]), rows, level, kept, np.empty(len(kept))
         )
@@ -216,6 +219,11 @@ class _Past(NamedTuple):
     practice: str | None  # of a log, how many episodes of it there are, and were left out
     behaviour: Policy | None
     doubts: Doubts
+
+    @property
+    def moving(self) -> bool:
+        """Whether policies may have changed with what was seen."""
+        return self.behaviour is None
 
 
 class _Seen(NamedTuple):
@@ -309,7 +317,7 @@ def _candidates(past: _Past, seen: _Seen, delta: float) -> Iterator[_Candidate]:
     for start, share in _starts(n, delta):
         state, low = changing_means(seen.rows.shape[1]), np.empty(seen.rows.shape[1])
         watch_changing(state, seen.rows[start:])
-        sums_of_means(state, levels(past.declared, share), low)
+        sums_of_means(state, levels(past.declared, share, moving=past.moving), low)
         low /= n - start
         room = past.declared.least + past.declared.width * low[2 : 2 + 2 * m : 2]
         yield _Candidate(start, low, room)
@@ -346,6 +354,7 @@ def _certificate(
         best.low,
         len(rows),
         delta,
+        moving=past.moving,
         basis=_basis(past, subject, len(rows), int(seen.numbers[best.start])),
         assumptions=_assumptions(past, subject),
         subject=subject,

@@ -64,7 +64,8 @@ class EpochsOptions(AnyOptions):
         known_rewards: rewards that are known and not measured, ``[S,A]`` or ``[H,S,A]``.
         known_constraints: the same of all constraints, ``[m,S,A]`` or ``[m,H,S,A]``.
         explore_budget: how much violation exploring may cost in all, a number or one for each constraint, in the
-            user's units. It is kept with probability 1 - delta.
+            user's units. It is kept with probability 1 - delta. The first 64 episodes and trials are no part of it; a
+            `Guard` caps all that is played.
 
     """
 

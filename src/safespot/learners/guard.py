@@ -138,7 +138,8 @@ class Guard(Learner):
         """(lower ``[m]``, upper ``[m]``) of the violation so far, in the user's units; below 0 it is a surplus.
 
         Of all episodes, or of those that the baseline did not play where ``credit=False``. The upper one is U*, and
-        rests on the baseline's keeping its limits. Where signals were cut off to their range, neither is proven.
+        rests on the baseline's keeping its limits. Where signals were cut off to their range, or a log that was charged
+        left episodes out, neither is proven.
         """
         m, declared = self.interface.m, self.declared
         low, level = np.zeros(2 * m), np.full(2 * m, math.log(m / (LOWER * self.delta)))
@@ -159,8 +160,10 @@ class Guard(Learner):
         return self._seen_of_baseline()
 
     def _doubts(self) -> tuple[str, ...]:
-        """Why the account proves nothing; episodes that a log left out were never played on this account."""
-        return Doubts(clipped=self.interface.doubts.clipped).sentences()
+        """Why the account proves nothing; what a log left out matters once somebody else's episodes are charged."""
+        doubts = self.interface.doubts
+        charged = self._account.plays[OTHER] > 0
+        return Doubts(doubts.clipped, doubts.rejected if charged else 0).sentences()
 
     def _seen_of_baseline(self) -> tuple[str, ...]:
         """The same, whatever is in doubt."""
@@ -182,7 +185,8 @@ class Guard(Learner):
         """Learn from the episode that was played; an invalid one changes nothing.
 
         `played` says by which policy, ``[H,S,A]`` or its digest, where it was not the one whose turn it was;
-        "hand-back" where the practice decided. A policy that is neither the learner's nor the baseline is charged.
+        "hand-back" where the practice decided all of it. A policy that is neither the learner's nor the baseline is
+        charged. An episode in which somebody else took over is the learner's, and `unfinished` (`Learner.observe`).
         """
         inside = self.check(episode)
         _, digest = self.identify(played)
@@ -255,7 +259,8 @@ class Guard(Learner):
         if doubts and not self._told_doubts:
             self._told_doubts = True
             warnings.warn(
-                f"the guard can no longer prove that its budget is kept: {'; '.join(doubts)}. Declare wider ranges.",
+                f"the guard can no longer prove that its budget is kept: {'; '.join(doubts)}. Begin anew, with ranges "
+                "that all signals lie in.",
                 stacklevel=3,
             )
 

@@ -238,7 +238,9 @@ class Learner(Displayed, ABC):
         """Learn from the episode that was played; an invalid one changes nothing.
 
         `played` says by which policy, ``[H,S,A]`` or its digest (`policy_digest`), where it was not `policy`: a learner
-        that tries a policy counts that policy's own episodes only. Counts and limits learn from all of them.
+        that tries a policy counts that policy's own episodes only. Counts and limits learn from all of them. Who plays
+        has to be settled before anything of the episode is seen: one in which somebody else took over is the learner's
+        own, and `unfinished` from there on.
         """
         inside = self.check(episode)
         self.identify(played)

@@ -271,3 +271,12 @@ def _choice(name: str, value: object, choices: tuple[str, ...], more: str = "") 
         raise InvalidOption(
             f"{name} must be {' or '.join(map(repr, choices))}{more}, got {value!r}."
         )
+
+
+def check_hints(log: Any, options: AnyOptions) -> None:
+    """Raise where a log's hints cannot be what a learner was told that they are."""
+    if getattr(log, "hint_totals", False) and options.independent_hints:
+        raise InvalidOption(
+            f"{log.source} has one hint for an episode, threshold_total, whose shares have one noise in common: make "
+            "the learner without independent_hints."
+        )

@@ -65,6 +65,7 @@ from .epoch_trials import (
 from .exploring import Exploration, explore
 from .learner import Learner
 from .model_errors import standard_errors
+from .options import check_hints
 from .phases import Memory, PhaseRates, PhaseState, empty_phases
 from .pooled_models import Counted, count_model, imagine, pool
 from .proposals import Proposal, propose, trial_needs
@@ -170,7 +171,7 @@ class SpotEpochs(Learner):
         """Learn from an episode; an invalid one changes nothing.
 
         `played` is the policy, or its digest (`policy_digest`), where it was not `policy`: then the episode is counted,
-        and the trial goes without it.
+        and the trial goes without it. An episode in which somebody else took over is no such one (`Learner.observe`).
         """
         inside = self.check(episode)
         _, digest = self.identify(played)
@@ -400,6 +401,7 @@ class SpotEpochs(Learner):
 
         They are the first trial if the baseline has played them; it is decided once all are read.
         """
+        check_hints(log, self.options)
         episodes: list[Episode] = list(getattr(log, "episodes", log))
         self._doubt(log)
         if tried:

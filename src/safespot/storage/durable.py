@@ -247,7 +247,7 @@ class DurableLearner(Displayed):
     def observe(self, episode: Episode, played: ArrayLike | str | None = None) -> None:
         """Write the episode that was played down, and learn from it; an invalid one changes nothing.
 
-        `played` says by which policy, ``[H,S,A]`` or its digest, where it was not `policy`.
+        `played` says by which policy, ``[H,S,A]`` or its digest, where it was not `policy` (`Learner.observe`).
         When this returns, the episode is on the disk. When it raises an error about a file, it is not, and the learner
         stops: open it again once the disk works.
         """
@@ -332,6 +332,8 @@ class DurableLearner(Displayed):
         with self._alone():
             self._check_open()
             self.learner.interface.doubts.rejected += episodes
+            if self._meter is not None:
+                self._meter.interface.doubts.rejected += episodes
             with self._stops_on_errors():
                 self._compact()
 

@@ -169,6 +169,7 @@ def metered(folder: Path, learner: Learner) -> SafetyMeter:
     meter = learner.make_meter()
     for found in journal.chain(folder, min(journal.numbered(folder, "journal"))):
         count_records(meter, found.records)
+        meter.interface.doubts.rejected = found.doubts.rejected
     return meter
 
 

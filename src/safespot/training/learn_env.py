@@ -61,7 +61,8 @@ def learn_env(
 
     An environment that fails, or shows what cannot be, is an `InvalidEpisode` that names the episode, the step and what
     it was asked for. It leaves the learner after its last whole episode, as a KeyboardInterrupt does; the error's `run`
-    holds the run so far, and the same call goes on.
+    holds the run so far, and the same call goes on. The episode that failed is then not counted: what is proven
+    afterwards holds only if nothing that happened in it was the reason.
 
     Examples:
         >>> import safespot as ss
