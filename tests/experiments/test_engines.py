@@ -200,7 +200,7 @@ def test_a_worker_ends_when_its_sweep_does(monkeypatch: pytest.MonkeyPatch) -> N
     parent = SimpleNamespace(sentinel=worker)
     ended: list[int] = []
     monkeypatch.setattr(multiprocessing, "parent_process", lambda: parent)
-    monkeypatch.setattr(os, "_exit", ended.append)
+    monkeypatch.setattr(engines, "os", SimpleNamespace(_exit=ended.append))
     following = threading.Thread(target=engines._follow_parent)
     following.start()
     following.join(0.05)

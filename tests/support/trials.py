@@ -47,6 +47,7 @@ LONGEST = 1.0 if PLAIN else 4.0
 SLOW = ROOT / ".mutants" / "slow.json"
 CALLS = 30  # of a function in one test that are followed line by line
 GRACE = 5.0  # seconds that a fork may take beyond three times those of its tests
+ANEW = 60.0  # and where everything is imported again, compiled code and problems among it
 CONTROL = 25  # before one change in so many a fork changes nothing
 MEMORY = 6 * 2**30  # bytes that a fork may ask for beyond those it has
 
@@ -220,6 +221,7 @@ class Trial:
     def fork(self, change: Change, items: list[pytest.Item], control: bool = False) -> str:
         """How a change was noticed in a fork; "" if it was not. A control does the same without the change."""
         allowed = 3 * sum(self.seconds[item.nodeid] for item in items) + GRACE
+        allowed += ANEW if self.at_import(change) else 0.0
         folder = Path(tempfile.mkdtemp(prefix="mutant-"))
         pid = os.fork()
         if not pid:
