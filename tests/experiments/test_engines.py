@@ -195,6 +195,21 @@ def test_workers_do_not_outlive_their_sweep(store: Store, tmp_path: Path) -> Non
             os.kill(process, signal.SIGKILL)
 
 
+def test_a_worker_ends_when_its_sweep_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker, sweep = multiprocessing.Pipe()
+    parent = SimpleNamespace(sentinel=worker)
+    ended: list[int] = []
+    monkeypatch.setattr(multiprocessing, "parent_process", lambda: parent)
+    monkeypatch.setattr(engines, "os", SimpleNamespace(_exit=ended.append))
+    following = threading.Thread(target=engines._follow_parent)
+    following.start()
+    following.join(0.05)
+    assert following.is_alive()
+    sweep.close()
+    following.join(SECONDS)
+    assert ended == [1]
+
+
 @pytest.mark.parametrize("before", [None, "7"])
 def test_workers_are_born_with_one_thread_each(
     before: str | None, monkeypatch: pytest.MonkeyPatch
@@ -268,8 +283,9 @@ def test_what_a_dask_worker_raises_comes_with_its_batch_and_its_death_loses_it(
     assert heard(cluster) == ([], Lost(batch, "its Dask workers died"))
 
 
+@pytest.mark.parametrize("how", ["it is canceled", "its client is gone"])
 def test_a_dask_worker_goes_on_until_nobody_wants_its_work(
-    cluster: DaskEngine, monkeypatch: pytest.MonkeyPatch
+    how: str, cluster: DaskEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stopped, went_on = threading.Event(), threading.Event()
 
@@ -288,7 +304,12 @@ def test_a_dask_worker_goes_on_until_nobody_wants_its_work(
     cluster.submit(Batch((tiny()[0],)))
     assert went_on.wait(SECONDS)
     assert not stopped.wait(0.1)
-    cluster.close()
+    if how == "its client is gone":
+        cluster.client.close()
+    else:
+        with monkeypatch.context() as patch:
+            patch.setattr(cluster.client, "close", lambda: None)  # which would do, too
+            cluster.close()
     assert stopped.wait(SECONDS)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from safespot.experiments.spec import (
     SignalsSpec,
     Spec,
 )
+from safespot.learners.options import Options
 from safespot.report import findings
 from tests.support.sweeping import TINY, sweep_inline, tiny
 
@@ -76,6 +77,7 @@ def test_several_problems_are_several_tables(tmp_path: Path) -> None:
     runs = as_spec(spec).runs()
     alone = [run.id for each in spec["problem"] for run in tiny(problem=each)]
     assert [run.id for run in runs] == alone
+    assert [run.id for run in tiny(problem=[one])] == [run.id for run in tiny(problem=one)]
     with pytest.raises(ss.InvalidOption, match=r"problem\.1\.nmae: unknown key"):
         as_spec({**TINY, "problem": [one, {"name": "triage", "nmae": 1}]})
     with pytest.raises(ss.InvalidOption, match="problem: "):
@@ -228,6 +230,30 @@ def test_a_wrong_problem_hides_nothing_of_a_learner(tmp_path: Path) -> None:
     assert "__init__" not in str(raised.value)
 
 
+def test_problems_are_made_where_there_is_something_to_tell(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It may take its time; a sweep makes them anyway. Where a learner is wrong, all is said at once."""
+    made: list[str] = []
+    make = ss.problems.make
+
+    def noted(name: str, **options: Any) -> ss.Problem:
+        made.append(name)
+        return make(name, **options)
+
+    monkeypatch.setattr(ss.problems, "make", noted)
+    as_spec(TINY)
+    assert made == []
+    problem = {"name": "random", "options": {"states": -3}}
+    with pytest.raises(ss.InvalidOption) as raised:
+        as_spec(
+            {**TINY, "problem": problem, "learners": [{"name": "uniform", "options": {"delta": 7}}]}
+        )
+    said = dict(line.strip().split(": ", 1) for line in str(raised.value).splitlines()[1:])
+    assert said.keys() == {"problem", "learners.0.options.delta"}
+    assert "states must be at least 1" in said["problem"]
+
+
 def test_values_are_checked_together() -> None:
     hints: dict[str, Any] = {"rho": 1.0, "independent_hints": True, "delta": 7.0}
     with pytest.raises(ss.InvalidOption) as raised:
@@ -238,6 +264,29 @@ def test_values_are_checked_together() -> None:
     assert as_spec({**TINY, "learners": [{"name": "spot", "options": fine}]})
     inf = {"rho": "inf", "policy_step": 0.1, "dual_step": 0.1}
     assert as_spec({**TINY, "learners": [{"name": "spot", "anytime": True, "options": inf}]})
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedOptions(Options):
+    """What `Planned` takes."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.episodes is None:
+            raise ss.InvalidOption("this learner needs the number of episodes.")
+
+
+class Planned(ss.Uniform):
+    """A learner from outside that has to be told how many episodes there will be."""
+
+    options_type = PlannedOptions
+
+
+def test_whoever_needs_the_number_of_episodes_is_not_run_without_it() -> None:
+    learner = {"name": f"{__name__}:Planned"}
+    assert len(tiny(learners=[learner])) == 2
+    with pytest.raises(ss.InvalidOption, match=r"learners\.0: this learner needs the number of ep"):
+        tiny(learners=[{**learner, "anytime": True}])
 
 
 def test_a_label_is_a_name_and_nothing_else(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import json
+import math
 import os
 import resource
 import shutil
@@ -161,7 +162,7 @@ def test_long_runs_keep_their_order_and_their_bytes_in_any_company() -> None:
 
 def test_two_long_runs_have_the_same_bytes_together_and_alone() -> None:
     """Together the second would begin in the midst of a row group."""
-    runs = {name: {"episode": np.arange(70_000)} for name in ("first", "second")}
+    runs = {name: {"episode": np.arange(130_000)} for name in ("first", "second")}
     encoder = Encoder()
     together = encoder(runs)
     assert {name: encoder({name: run})[name] for name, run in runs.items()} == together
@@ -216,6 +217,30 @@ def test_policies_are_kept_where_there_are_any(tmp_path: Path) -> None:
     assert store.finished() == {run.id for run in runs}
 
 
+def test_a_new_label_changes_nothing_else(store: Store, tmp_path: Path) -> None:
+    shutil.copytree(store.path, tmp_path / "store")
+    labeled, (run, *others) = Store(tmp_path / "store"), tiny()
+    before = {path.name: path.read_bytes() for path in (labeled.path / "runs").iterdir()}
+    labeled.relabel([replace(run, label="dice"), *others])
+    after = {path.name: path.read_bytes() for path in (labeled.path / "runs").iterdir()}
+    assert {name for name in before if before[name] != after[name]} == {f"{run.id}.json"}
+    assert labeled.about(run.id) == {**store.about(run.id), "label": "dice"}
+    labels = "select label from runs order by run = ? desc"
+    assert labeled.query(labels, [run.id]).fetchall() == [("dice",), (None,), (None,), (None,)]
+
+
+def test_what_is_no_number_is_not_written(tmp_path: Path) -> None:
+    """JSON has no NaN, and whoever else reads the store could not read it."""
+    store = Store.create(tmp_path / "store")
+    (done,) = work(tiny()[:1], None, lambda *_: True)
+    assert isinstance(done, FinishedRun)
+    encoder = Encoder()
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        store.commit([replace(done, facts={**done.facts, "optimum": math.nan})], encoder)
+    encoder.close()
+    assert list((store.path / "runs").iterdir()) == []
+
+
 def test_what_cannot_be_taken_away_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Stubborn(files.Disk):
         def remove(self, path: Path) -> None:
@@ -253,6 +278,19 @@ def test_a_frame_has_everything(store: Store) -> None:
     assert set(frame["seed"]) == {0, 1}
     assert len(frame) == store.query("select count(*) from results").fetchall()[0][0]
     assert (frame["limit_0"] > 0).all()
+
+
+def test_a_frame_says_how_problems_were_observed(tmp_path: Path) -> None:
+    signals = {"rewards": {"law": "beta"}, "constraints": {"law": "gaussian", "sd": 0.1}}
+    runs = [*tiny(seeds=1), *tiny(seeds=1, problem={**TINY["problem"], "signals": signals})]
+    frame = sweep_inline(tmp_path / "store", runs).frame().drop_duplicates("run").set_index("run")
+    said = [frame.loc[run.id, "signals"] for run in runs]
+    assert [isinstance(text, str) and json.loads(text) for text in said] == [
+        False,  # as the problem has it
+        False,
+        signals,
+        signals,
+    ]
 
 
 def test_a_frame_without_pandas_says_what_to_do(

@@ -77,6 +77,22 @@ def test_comparisons_are_of_the_same_seeds_and_problem(store: Store) -> None:
         compare(store, "happiness")
 
 
+def test_comparisons_are_of_one_problem_however_its_options_are_written(tmp_path: Path) -> None:
+    """Two sweeps may name them in another order, and observe another problem or another number of episodes."""
+    problem = {"name": "random", "options": {"states": 3, "actions": 2, "horizon": 3}}
+    turned = {"name": "random", "options": {"horizon": 3, "actions": 2, "states": 3}}
+    beta = {**problem, "signals": {"rewards": {"law": "beta"}}}
+    learners = [{"name": "uniform"}], [{"name": "spot", "options": {"rho": 1.0}}]
+    runs = [
+        *tiny(problem=problem, learners=learners[0], seeds=1),
+        *tiny(problem=turned, learners=learners[1], seeds=1),
+        *tiny(problem=beta, learners=learners[1], seeds=1),
+        *tiny(problem=problem, learners=learners[1], seeds=1, episodes=50),
+    ]
+    (pair,) = compare(sweep_inline(tmp_path / "store", runs))
+    assert {pair.first.runs, pair.second.runs} == {(run.id,) for run in runs[:2]}
+
+
 def test_an_interval_covers_as_often_as_it_says() -> None:
     rng = np.random.default_rng(0)
     found = [estimate(list(rng.normal(3.0, 2.0, 20)), confidence=0.8) for _ in range(200)]

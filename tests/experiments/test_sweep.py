@@ -276,9 +276,10 @@ def test_workers_that_all_die_end_the_sweep(tmp_path: Path) -> None:
             super().submit(batch)
 
     runs, store = tiny(seeds=40), Store.create(tmp_path / "store")
-    sweeping = _Sweeping(store, Plague(store, ""), Progress(), runs)
+    sweeping = _Sweeping(store, plague := Plague(store, ""), Progress(), runs)
     with pytest.raises(ss.SafespotError, match="21 workers died one after the other"):
         sweeping.until_done()
+    assert len(plague.batches) == 21
     sweeping.end()
     assert leftovers(store.path) == []
 

@@ -124,6 +124,19 @@ def test_there_are_no_more_workers_than_runs(
     assert asked == [{None: 3, 1: 1, 9: 4}[workers]]
 
 
+def test_what_is_shown_begins_with_what_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = tiny()
+    sweep_inline(tmp_path / "store", runs[:1])
+    monkeypatch.setattr(sweeping, "LocalEngine", lambda store, workers: Inline(Store(store)))
+    swept = sweep(runs, tmp_path / "store", progress=(heard := Attentive()))
+    assert heard.begun == [(4, 1, 3 * 60)]
+    assert sorted(heard.over) == sorted(run.id for run in runs[1:])
+    assert heard.closed == 1
+    assert swept.finished == tuple(run.id for run in runs)
+
+
 def test_dask_is_asked_where_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
 
@@ -224,6 +237,18 @@ def test_the_end_keeps_what_has_come_back_and_lets_go(tmp_path: Path) -> None:
         ours.writer.submit(int)
     assert ours.encoder is not None
     assert not Path(ours.encoder.scratch.name).exists()
+
+
+def test_an_error_at_the_end_takes_nothing_with_it(tmp_path: Path) -> None:
+    """What has come back after it is kept, and the error that ended the sweep is not hidden by another."""
+    runs = tiny()
+    ours = begun(tmp_path, runs)
+    assert ours.claims.take(runs[0].id)
+    ours.engine.events.put(Done(Batch((runs[1],)), (), worker.Unsaved("no space left")))
+    done = worker.work(runs[:1], None, lambda *_: True)
+    ours.engine.events.put(Done(Batch((runs[0],)), done))
+    ours.end()
+    assert ours.store.finished() == {runs[0].id}
 
 
 def test_whoever_is_not_at_work_on_a_run_is_not_heard(tmp_path: Path) -> None:

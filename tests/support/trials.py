@@ -4,12 +4,13 @@ One process imports everything and runs the tests once, line by line, to learn w
 change is tried in a fork of it: the code of one function is exchanged in place, and the tests that run its lines are
 run, the fastest first, until one fails (`noticed`). What runs when a module is imported (constants, defaults, fields)
 is changed in a fork that forgets the package and imports it again. An endless loop counts as noticed: a fork may take
-three times the processor time of its tests, and wait for nothing three times as long. Before every 25th change a fork
-changes nothing, and must not be noticed.
+three times the processor time of its tests, and wait for nothing three times as long. Before every 25th change, and
+before the first that is imported again, a fork does the same without the change, and must not be noticed.
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import functools
 import gc
@@ -46,7 +47,8 @@ LONGEST = 1.0 if PLAIN else 4.0
 SLOW = ROOT / ".mutants" / "slow.json"
 CALLS = 30  # of a function in one test that are followed line by line
 GRACE = 5.0  # seconds that a fork may take beyond three times those of its tests
-CONTROL = 25  # one fork in so many changes nothing
+ANEW = 60.0  # and where everything is imported again, compiled code and problems among it
+CONTROL = 25  # before one change in so many a fork changes nothing
 MEMORY = 6 * 2**30  # bytes that a fork may ask for beyond those it has
 
 Lines = dict[str, set[int]]
@@ -114,15 +116,18 @@ class Trial:
         say(
             f"  {len(self.seconds)} of {len(items)} tests take part, {sum(self.seconds.values()):.0f} s"
         )
+        first = next((change for change in self.room if self.at_import(change)), None)
         for count, change in enumerate(self.room):
             began, chosen = time.monotonic(), self.choose(change)
             if not chosen:
                 self.found[change.key] = "no test"
             else:
-                if count % CONTROL == 0 and self.fork(None, [items[name] for name in chosen]):
+                tests = [items[name] for name in chosen]
+                if (count % CONTROL == 0 or change is first) and self.fork(
+                    change, tests, control=True
+                ):
                     self.found[f"control {change.key}"] = "noticed"
-                noticed = self.fork(change, [items[name] for name in chosen])
-                self.found[change.key] = noticed or "survived"
+                self.found[change.key] = self.fork(change, tests) or "survived"
             self.save()
             took = time.monotonic() - began
             say(f"  {took:5.1f} s, {len(chosen):3} tests: {self.found[change.key]}: {change.key}")
@@ -168,12 +173,12 @@ class Trial:
         with os.fdopen(writing, "w") as out:
             for k, item in enumerate(items):
                 print(json.dumps([k, None]), file=out, flush=True)
-                began, self.failed = time.process_time(), False
+                began, self.failed = _spent(), False
                 _limit(LONGEST)
                 completed = _completed(item, None)
                 _limit(0.0)
                 if completed and not self.failed:
-                    print(json.dumps([k, time.process_time() - began]), file=out, flush=True)
+                    print(json.dumps([k, _spent() - began]), file=out, flush=True)
 
     def look_round(self) -> None:
         """Find every function that may be exchanged and every cache, once for all forks."""
@@ -213,15 +218,16 @@ class Trial:
             if until < self.patience or test == touching[0]
         ]
 
-    def fork(self, change: Change | None, items: list[pytest.Item]) -> str:
-        """How a change was noticed in a fork; "" if it was not."""
+    def fork(self, change: Change, items: list[pytest.Item], control: bool = False) -> str:
+        """How a change was noticed in a fork; "" if it was not. A control does the same without the change."""
         allowed = 3 * sum(self.seconds[item.nodeid] for item in items) + GRACE
+        allowed += ANEW if self.at_import(change) else 0.0
         folder = Path(tempfile.mkdtemp(prefix="mutant-"))
         pid = os.fork()
         if not pid:
             self.child = True
             try:
-                self.try_it(change, items, folder, allowed)
+                self.try_it(change, items, folder, allowed, control)
             except BaseException:  # the test's own end of the process, too
                 os._exit(1)
         status = _wait(pid, 3 * allowed)
@@ -231,7 +237,7 @@ class Trial:
         return {0: "", 1: "noticed"}.get(status, "by its end")
 
     def try_it(
-        self, change: Change | None, items: list[pytest.Item], folder: Path, allowed: float
+        self, change: Change, items: list[pytest.Item], folder: Path, allowed: float, control: bool
     ) -> NoReturn:
         """Change the code and run the tests; ends this process."""
         os.setsid()
@@ -241,17 +247,20 @@ class Trial:
         items[0].config._tmp_path_factory._basetemp = folder  # type: ignore[attr-defined]
         for cache in self.caches:
             cache.cache_clear()
-        here = self.functions.get((str(change.file), change.function), []) if change else []
-        if change is None or (not self.at_import(change) and exchange(change, here)):
+        here = self.functions.get((str(change.file), change.function), [])
+        if not self.at_import(change) and (control or exchange(change, here)):
             run(items)
             os._exit(0)
-        import_anew(change)
+        import_anew(change.file, ast.parse(change.file.read_bytes()) if control else change.tree)
         # A change may move the names of cases, so all cases of a test are run.
         names = list(dict.fromkeys(item.nodeid.partition("[")[0] for item in items))
         code = pytest.main([*OPTIONS, f"--basetemp={folder}/anew", *names], plugins=[self])
         os._exit(int(code != 0))
 
     def at_import(self, change: Change) -> bool:
+        """Whether it runs when its module is imported."""
+        if not change.function:
+            return True
         first, last = change.lines
         return not self.imported[str(change.file)].isdisjoint(range(first, last + 1))
 
@@ -306,6 +315,11 @@ def _importing(frame: FrameType | None) -> bool:
 
 class TooLong(BaseException):
     """A test that takes too long to be repeated for every change; nothing but pytest catches it."""
+
+
+def _spent() -> float:
+    """Processor seconds of this process and of those that it has started and waited for."""
+    return sum(os.times()[:4])
 
 
 def _limit(seconds: float) -> None:
@@ -374,11 +388,11 @@ def _find(code: CodeType, qualname: str) -> CodeType | None:
     return None
 
 
-def import_anew(change: Change) -> None:
+def import_anew(file: Path, tree: ast.Module) -> None:
     """Forget the package and the tests; the changed module is imported when one asks for it."""
     named = {getattr(module, "__file__", ""): name for name, module in sys.modules.items()}
-    target = named[str(change.file)]
-    code = compile(change.tree, str(change.file), "exec")
+    target = named[str(file)]
+    code = compile(tree, str(file), "exec")
 
     class Loader(importlib.machinery.SourceFileLoader):
         def get_code(self, fullname: str) -> CodeType | None:
@@ -389,10 +403,10 @@ def import_anew(change: Change) -> None:
         def find_spec(name: str, path: Any = None, module: Any = None) -> Any:
             if name != target:
                 return None
-            where = [str(change.file.parent)] if change.file.name == "__init__.py" else None
+            where = [str(file.parent)] if file.name == "__init__.py" else None
             return importlib.util.spec_from_file_location(
-                name, change.file, loader=Loader(name, str(change.file)), submodule_search_locations=where
-            )  # fmt: skip
+                name, file, loader=Loader(name, str(file)), submodule_search_locations=where
+            )
 
     for name in list(sys.modules):
         if name.partition(".")[0] in ("safespot", "tests", target):

@@ -63,7 +63,7 @@ class Checkpoint:
                 notes.append(f"{path} does not say how many episodes it holds: not used.")
                 continue
             whole.append((finished, generation, arrays))
-        for finished, generation, arrays in sorted(whole, key=lambda one: one[:2], reverse=True):
+        for finished, generation, arrays in sorted(whole, key=lambda one: one[0], reverse=True):
             self.next = 1 - generation  # never over the one that is in use
             yield arrays, finished
 

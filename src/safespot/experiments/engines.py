@@ -228,7 +228,8 @@ class DaskEngine:
             ) from None
         self.client.subscribe_topic(self.topic, lambda event: self.events.put(Told(*event[1])))
         self.futures: dict[Batch, Any] = {}
-        self.threads, self.asked = 1, -math.inf
+        self.threads: int
+        self.asked = -math.inf
 
     @property
     def slots(self) -> int:

@@ -370,7 +370,7 @@ def _flat(about: dict[str, Any]) -> dict[str, Any]:
     for part in ("problem", "learner"):
         row.update({f"{part}.{k}": v for k, v in about[f"{part}_options"].items()})
     if about["signals"]:
-        row["signals"] = json.dumps(about["signals"], sort_keys=True)
+        row["signals"] = json.dumps(about["signals"])
     row.update({f"limit_{i}": limit for i, limit in enumerate(about["limits"])})
     return row
 

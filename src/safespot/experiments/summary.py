@@ -247,7 +247,7 @@ def estimate(values: Sequence[float], *, confidence: float = 0.95) -> Estimate:
     if n == 1:
         return Estimate(float(sample[0]), math.nan, math.nan, 1)
     if np.ptp(sample) == 0.0:
-        same = float(sample[0])
+        same = float(sample.min())
         return Estimate(same, same, same, n)
     # The same resamples every time: a report does not change when it is made again.
     with warnings.catch_warnings():
@@ -301,9 +301,10 @@ def _content(about: dict[str, Any]) -> dict[str, Any]:
     return {name: about[name] for name in CONTENT}
 
 
-def _setting(group: Group) -> str:
-    names = ("problem", "problem_options", "signals", "episodes")
-    return json.dumps({name: group.about[name] for name in names}, sort_keys=True)
+def _setting(group: Group) -> dict[str, Any]:
+    return {
+        name: group.about[name] for name in ("problem", "problem_options", "signals", "episodes")
+    }
 
 
 def _flat(content: dict[str, Any]) -> dict[str, Any]:
