@@ -258,6 +258,36 @@ def test_a_warm_up_finds_equally_frequent_bins() -> None:
     ]
 
 
+class Endless(gymnasium.Env[Any, Any]):
+    """Shows how many steps were taken, and is cut off after four; it never ends by itself."""
+
+    observation_space: Any = spaces.Box(0.0, 100.0, (1,))
+    action_space: Any = spaces.Discrete(2)
+
+    def __init__(self, *, six: bool) -> None:
+        self.cost = (0.0,) if six else ()
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.steps = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: int) -> Any:
+        assert self.steps < 4, "an episode that was cut off goes on"
+        self.steps += 1
+        seen = np.full(1, self.steps, np.float32)
+        return seen, 0.0, *self.cost, False, self.steps == 4, {}
+
+
+@pytest.mark.parametrize("six", [False, True])
+def test_a_warm_up_stops_where_a_time_limit_does(six: bool) -> None:
+    assert warm_up(Endless(six=six), 2, episodes=3) == [[2.0]]  # the middle of 0 to 4
+    assert warm_up(Endless(six=six), 1, episodes=1) == [[]]  # a single bin
+    for wrong in ({"bins": 0}, {"bins": 2, "episodes": 0}):
+        with pytest.raises(ss.InvalidOption, match="must be at least 1"):
+            warm_up(Endless(six=six), **wrong)
+
+
 # Learning
 
 
