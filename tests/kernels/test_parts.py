@@ -93,8 +93,8 @@ def code_of(kernel: Any) -> str:
     return str(compiled.library.own_module())
 
 
-def test_a_part_is_always_inlined() -> None:
-    """A call hands over seven numbers or more for every array, which takes longer than the work."""
+def test_a_part_is_always_inlined_and_called_by_kernels_alone() -> None:
+    """A call hands over seven numbers or more for every array, and nobody needs what Python or C would call."""
 
     @jit.inlined
     def last(x: Any) -> float:
@@ -106,7 +106,10 @@ def test_a_part_is_always_inlined() -> None:
 
     around._cache.disable()  # type: ignore[attr-defined]
     assert around(np.array([3.0, 6.0])) == 7.0
-    assert "alwaysinline" in code_of(last)
+    code = code_of(last)
+    assert "alwaysinline" in code
+    assert "cpython." not in code
+    assert "cfunc." not in code
 
 
 def test_a_part_whose_arrays_share_no_memory_says_so_inside_of_others() -> None:
