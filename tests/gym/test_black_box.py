@@ -178,12 +178,13 @@ def test_what_is_outside_its_range_is_an_error_unless_clipped() -> None:
 @pytest.mark.parametrize("high", [1e-3, 1.0, 1e5])
 def test_rounding_may_take_a_signal_out_of_its_range(high: float) -> None:
     """By a billionth of the range, however wide that is."""
-    earned = [high * (1 + 5e-10)]
+    earned = [0.0]
     box = ss.BlackBox(Corridor(), horizon=2, rewards=lambda step: earned[0], reward_range=(0, high))
-    box.play(walk([0, 0], 3), np.full(2, 0.5))
-    earned[0] = high * (1 + 2e-9)
-    with pytest.raises(ss.InvalidEpisode, match="lies outside its declared range"):
+    for earned[0] in (-5e-10 * high, (1 + 5e-10) * high):
         box.play(walk([0, 0], 3), np.full(2, 0.5))
+    for earned[0] in (-2e-9 * high, (1 + 2e-9) * high):
+        with pytest.raises(ss.InvalidEpisode, match="lies outside its declared range"):
+            box.play(walk([0, 0], 3), np.full(2, 0.5))
 
 
 @pytest.mark.parametrize(
