@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import gymnasium
@@ -95,6 +96,14 @@ def test_the_interface_of_an_environment() -> None:
     ss.Spot(**interface, episodes=10, slack=1.0)
 
 
+def test_names_are_kept_as_a_file_can_hold_them() -> None:
+    interface = ss.env_interface(
+        Corridor(), horizon=4, action_names=np.array(["stay", "go"]), limit_names=["effort"]
+    )
+    assert json.dumps(interface["action_names"]) == '["stay", "go"]'
+    assert interface["limit_names"] == ("effort",)
+
+
 @pytest.mark.parametrize(
     ("env", "declared"),
     [
@@ -164,6 +173,18 @@ def test_what_is_outside_its_range_is_an_error_unless_clipped() -> None:
         ss.learn_env(Corridor(), learner, **declared)
     run = ss.learn_env(Corridor(), learner, **declared, clip=True)
     assert run.values[-1] == 4.0
+
+
+@pytest.mark.parametrize("high", [1e-3, 1.0, 1e5])
+def test_rounding_may_take_a_signal_out_of_its_range(high: float) -> None:
+    """By a billionth of the range, however wide that is."""
+    earned = [0.0]
+    box = ss.BlackBox(Corridor(), horizon=2, rewards=lambda step: earned[0], reward_range=(0, high))
+    for earned[0] in (-5e-10 * high, (1 + 5e-10) * high):
+        box.play(walk([0, 0], 3), np.full(2, 0.5))
+    for earned[0] in (-2e-9 * high, (1 + 2e-9) * high):
+        with pytest.raises(ss.InvalidEpisode, match="lies outside its declared range"):
+            box.play(walk([0, 0], 3), np.full(2, 0.5))
 
 
 @pytest.mark.parametrize(
@@ -256,6 +277,36 @@ def test_a_warm_up_finds_equally_frequent_bins() -> None:
         3,
         None,
     ]
+
+
+class Endless(gymnasium.Env[Any, Any]):
+    """Shows how many steps were taken, and is cut off after four; it never ends by itself."""
+
+    observation_space: Any = spaces.Box(0.0, 100.0, (1,))
+    action_space: Any = spaces.Discrete(2)
+
+    def __init__(self, *, six: bool) -> None:
+        self.cost = (0.0,) if six else ()
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.steps = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: int) -> Any:
+        assert self.steps < 4, "an episode that was cut off goes on"
+        self.steps += 1
+        seen = np.full(1, self.steps, np.float32)
+        return seen, 0.0, *self.cost, False, self.steps == 4, {}
+
+
+@pytest.mark.parametrize("six", [False, True])
+def test_a_warm_up_stops_where_a_time_limit_does(six: bool) -> None:
+    assert warm_up(Endless(six=six), 2, episodes=3) == [[2.0]]  # the middle of 0 to 4
+    assert warm_up(Endless(six=six), 1, episodes=1) == [[]]  # a single bin
+    for wrong in ({"bins": 0}, {"bins": 2, "episodes": 0}):
+        with pytest.raises(ss.InvalidOption, match="must be at least 1"):
+            warm_up(Endless(six=six), **wrong)
 
 
 # Learning
@@ -424,7 +475,10 @@ def test_a_sample_of_thresholds_is_whole_or_absent() -> None:
         Corridor(), horizon=2, constraints=lambda step: [0.0, 1.0],
         thresholds=lambda step: [0.5, 0.5] if step.state == 0 else [0.5, np.nan],
     )  # fmt: skip
-    assert box.play(walk([0, 0], 3), np.full(2, 0.5)).thresholds.tolist() == [[0.5, 0.5]] * 2
+    played = box.play(walk([0, 0], 3), np.full(2, 0.5))
+    assert played.thresholds.tolist() == [[0.5, 0.5]] * 2
+    for signals in (played.constraints, played.thresholds):  # as kernels are compiled for
+        assert signals.flags.c_contiguous
     with pytest.raises(ss.InvalidEpisode, match=r"step 1, thresholds\[1\]: nan lies outside"):
         box.play(walk([1, 0], 3), np.full(2, 0.5))
 
@@ -491,6 +545,24 @@ def test_observations_that_no_bin_holds() -> None:
 def test_a_sound_environment_is_found_sound() -> None:
     assert ss.check_env(Corridor(), horizon=4, endings=NOTHING) == []
     assert ss.check_env(ProblemEnv("triage")) == []
+
+
+def test_the_checker_plays_the_same_episodes_again() -> None:
+    """The seed is that of the first episode; the environment goes on with the noise that it has."""
+    seeds: list[Any] = []
+
+    class Seeded(Corridor):
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            seeds.append(seed)
+            return super().reset(seed=seed, options=options)
+
+    box = ss.BlackBox(Seeded(), horizon=4, endings=NOTHING)
+    seeds.clear()
+    assert ss.check_env(box, episodes=3, seed=5) == []
+    assert seeds == [5, None, None]
+    seeds.clear()
+    ss.evaluate_policy(box, np.full((4, 4, 2), [1.0, 0.0]), episodes=3, seed=6)
+    assert seeds == [6, None, None]
 
 
 def test_the_checker_says_what_is_missing_or_odd() -> None:

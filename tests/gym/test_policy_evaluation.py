@@ -33,6 +33,15 @@ def test_one_episode_has_no_error() -> None:
         ss.evaluate_policy(ss.gym.ProblemEnv("machine"), GENTLE, episodes=0)
 
 
+def test_errors_are_standard_errors_from_two_episodes_on() -> None:
+    found = ss.evaluate_policy(ss.gym.ProblemEnv("machine"), FAST, episodes=2, seed=3)
+    first, second = found.rewards
+    assert found.value_error == pytest.approx(abs(first - second) / 2)
+    apart = np.abs(np.diff(found.constraint_sums, axis=0)[0])
+    assert found.constraint_errors == pytest.approx(apart / 2)
+    assert found.value_error + found.constraint_errors[0] > 0.0
+
+
 def test_the_policys_own_discretizer_and_horizon_serve() -> None:
     edges = [[0.5, 1.0, 1.5], [0.3]]
     died = ss.Ending(reward=0, constraints=1)

@@ -256,6 +256,8 @@ def test_options_reach_the_problem() -> None:
     env: Any = gymnasium.make("safespot/machine-v0", budget=2.0).unwrapped
     assert env.problem.cmdp.limits == pytest.approx([2.0])
     assert env.spec.make().unwrapped.problem.cmdp == env.problem.cmdp
+    spoken: Any = ProblemEnv("machine", render_mode="ansi")
+    assert spoken.spec.make().render_mode == "ansi"
 
 
 def test_a_copy_shares_the_problem() -> None:

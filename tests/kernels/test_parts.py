@@ -85,3 +85,50 @@ def test_each_part_is_linked_once_and_after_all_that_call_it() -> None:
     assert len(parts) == 4
     for caller, called in ((first, leaf), (second, leaf), (middle, second)):
         assert parts.index(caller) < parts.index(called)
+
+
+def code_of(kernel: Any) -> str:
+    """What Numba handed to LLVM of the only signature of a part."""
+    (compiled,) = kernel.overloads.values()
+    return str(compiled.library.own_module())
+
+
+def test_a_part_is_always_inlined_and_called_by_kernels_alone() -> None:
+    """A call hands over seven numbers or more for every array, and nobody needs what Python or C would call."""
+
+    @jit.inlined
+    def last(x: Any) -> float:
+        return x[x.shape[0] - 1]  # type: ignore[no-any-return]
+
+    @jit.kernel
+    def around(x: Any) -> float:
+        return last(x) + 1.0
+
+    around._cache.disable()  # type: ignore[attr-defined]
+    assert around(np.array([3.0, 6.0])) == 7.0
+    code = code_of(last)
+    assert "alwaysinline" in code
+    assert "cpython." not in code
+    assert "cfunc." not in code
+
+
+def test_a_part_whose_arrays_share_no_memory_says_so_inside_of_others() -> None:
+    def doubled(x: Any, out: Any) -> None:
+        for k in range(x.shape[0]):
+            out[k] = 2.0 * x[k]
+
+    found = []
+    for decorate in (jit.inlined, jit.inlined_noalias):
+        part: Any = decorate(doubled)
+
+        @jit.no_refcount
+        def around(x: Any, out: Any, part: Any = part) -> None:
+            part(x, out)
+
+        found.append(part)
+        around._cache.disable()  # type: ignore[attr-defined]
+        out = np.zeros(2)
+        around(np.array([3.0, 6.0]), out, part)
+        assert out.tolist() == [6.0, 12.0]
+    plain, promised = (code_of(part).count("noalias") for part in found)
+    assert promised > plain

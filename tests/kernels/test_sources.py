@@ -141,6 +141,17 @@ print(outer.outer(records.Price(1)), sum(outer.outer.stats.cache_hits.values()))
 """
 
 
+def test_a_kernel_of_ones_own_depends_on_what_its_package_imports(tmp_path: Path) -> None:
+    package = tmp_path / "tiny"
+    package.mkdir()
+    for name, source in PACKAGE.items():
+        (package / f"{name}.py").write_text(source)
+    found = sources.closure("tiny.outer", package / "outer.py")
+    theirs = {path.stem for path in found if path.parent == package}
+    assert theirs == {"outer", "called", "constants", "records"}
+    assert SOURCE / "kernels" / "jit.py" in found
+
+
 @needs_compiler
 def test_an_edit_compiles_anew_what_depends_on_it_and_nothing_else(tmp_path: Path) -> None:
     package = tmp_path / "tiny"

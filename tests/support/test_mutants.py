@@ -59,6 +59,12 @@ def test_spin():
     assert toy.spin(3) == 0
 
 
+def test_that_waits_for_a_process():
+    import subprocess
+
+    subprocess.Popen(["sleep", "3"], stdout=subprocess.PIPE).wait()
+
+
 def test_add():
     toy.add([1, 2])
 """
@@ -68,6 +74,7 @@ from pathlib import Path
 from tests.support.changes import changes
 from tests.support import trials
 trials.GRACE = 1.0
+trials.LONGEST = 0.2
 found = {}
 tried = [change for change in changes(Path("toy.py").absolute()) if change.text.startswith(sys.argv[1])]
 code = trials.try_all(tried, ["test_toy.py"], found, lambda: None, 1.0)
@@ -92,6 +99,7 @@ UNNOTICED = {
 def toy(tmp_path: Path) -> Path:
     (tmp_path / "toy.py").write_text(TOY)
     (tmp_path / "test_toy.py").write_text(TESTS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
     (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
     return tmp_path
 

@@ -27,6 +27,7 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -149,6 +150,8 @@ class Trial:
                 slow.add(_named(item))
                 SLOW.parent.mkdir(exist_ok=True)
                 SLOW.write_text(json.dumps(sorted(slow), indent=0))
+            if item.nodeid not in self.lines:
+                _let_go()
         self.imported = self.tracer.imported
 
     def time(self, items: list[pytest.Item]) -> None:
@@ -182,7 +185,7 @@ class Trial:
 
     def look_round(self) -> None:
         """Find every function that may be exchanged and every cache, once for all forks."""
-        gc.collect()
+        _let_go()
         for value in gc.get_objects():
             kind = type(value)  # `isinstance` would ask a weak proxy, whose object may be gone
             if kind is FunctionType and value.__code__.co_filename in self.files:
@@ -334,6 +337,15 @@ def _limit(seconds: float) -> None:
     ):
         signal.signal(number, interrupt)
         signal.setitimer(timer, factor * seconds)
+
+
+def _let_go() -> None:
+    """Drop what an interrupted test left open: else pytest blames the next test, and in every fork its first one."""
+    for name in ("last_exc", "last_type", "last_value", "last_traceback"):
+        vars(sys).pop(name, None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 def _browses(item: pytest.Item) -> bool:

@@ -60,6 +60,7 @@ def test_in_an_environment_too() -> None:
     learner = ss.Uniform(**ss.env_interface(env), episodes=50)
     run = ss.learn_env(env, learner, record=5, callback=look)
     assert run.episodes.tolist() == [1, 5, 10]
+    assert [each.episode for each in seen] == run.episodes.tolist()
     assert [each.value for each in seen] == run.values.tolist()
     assert seen[0].regret is None
     assert "regret" not in seen[0].scalars()
