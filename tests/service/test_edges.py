@@ -518,6 +518,17 @@ def test_lines_go_on_where_they_ended_and_in_the_next_file(tmp_path: Path) -> No
     assert [e["episode"] for e in ledger.newest(tmp_path, 3)] == ["2", "1", "0"]
 
 
+def test_what_must_survive_the_machine_says_how_much_was_synced_before_it(tmp_path: Path) -> None:
+    async def test(client: Client) -> None:
+        await client.whole("a")
+        await client.post(f"{await client.start('b')}/expire")
+
+    run(test, tmp_path)
+    whole = list(ledger.trail(tmp_path / "it"))
+    assert {line["what"] for line in whole if "synced" in line} == {"start", "end", "expire"}
+    assert not any("synced" in line for line in whole if line["what"] in ("decide", "outcome"))
+
+
 def test_a_ledger_has_one_writer_and_lets_go_of_files_that_are_full(tmp_path: Path) -> None:
     book = ledger.Ledger(tmp_path)
     with pytest.raises(ss.InUse, match="another process is writing"):
