@@ -9,9 +9,12 @@ import subprocess
 import sys
 import weakref
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from tests.support import trials
 from tests.support.changes import changes
 from tests.support.trials import ROOT, Trial
 
@@ -145,3 +148,33 @@ def test_a_weak_reference_to_what_is_gone_does_not_end_the_run() -> None:
         Trial([], {}, lambda: None, 1.0).look_round()
     finally:
         gc.unfreeze()
+
+
+def test_what_earlier_tests_left_is_not_freed_where_tests_are_timed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as a connection to DuckDB, whose end waits for threads that a fork does not have."""
+
+    class Left:
+        def __init__(self) -> None:
+            self.itself = self
+
+        def __del__(self) -> None:
+            (tmp_path / f"freed-{os.getpid()}").touch()
+
+    def completed(*_: Any) -> bool:
+        gc.collect()
+        return True
+
+    monkeypatch.setattr(trials, "_completed", completed)
+    trial = Trial([], {}, lambda: None, 1.0)
+    trial.lines = {"test": {}}
+    gc.disable()
+    try:
+        Left()
+        item: Any = SimpleNamespace(nodeid="test")
+        trial.time([item])
+    finally:
+        gc.enable()
+    assert list(trial.seconds) == ["test"]
+    assert not list(tmp_path.iterdir())

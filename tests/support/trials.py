@@ -165,6 +165,7 @@ class Trial:
 
     def time_in_fork(self, items: list[pytest.Item], writing: int) -> None:
         """Tell which test begins (None), and how long it took if it passed."""
+        gc.freeze()  # what the tests before left belongs to threads that are not here: to free it would wait for ever
         with os.fdopen(writing, "w") as out:
             for k, item in enumerate(items):
                 print(json.dumps([k, None]), file=out, flush=True)
