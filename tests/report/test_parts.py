@@ -30,7 +30,7 @@ from safespot.report import (
 )
 from safespot.report import text as words
 from safespot.report.region import Region, _cut
-from safespot.report.vega import episodes
+from safespot.report.vega import POWER, episodes
 from tests.report.test_report import judged
 from tests.support.sweeping import sweep_inline
 
@@ -380,6 +380,9 @@ def test_states_are_named_at_their_axis_where_names_are_short(
 def test_episodes_are_logarithmic_where_asked_for() -> None:
     assert episodes()["scale"] == {"nice": False}
     assert episodes(log=True)["scale"] == {"type": "log", "nice": False}
+    # Of a logarithmic axis only the powers of ten are named.
+    assert episodes(log=True)["axis"]["labelExpr"].startswith(f"{POWER} ? ")
+    assert f"(scale == 'linear' || {POWER}) ? " in episodes()["axis"]["labelExpr"]
 
 
 def test_epochs_have_room_for_the_longest_name() -> None:
