@@ -123,6 +123,7 @@ def test_the_document_says_what_the_learner_knows(played: Played) -> None:
     learner, meter = played.learner.learner, played.learner.meter
     assert isinstance(learner, ss.SpotEpochs)
     assert found["episodes"] == 200
+    assert found["confidence"] == pytest.approx(0.95)
     (limit,) = found["limits"]
     assert limit["bounds"] == [float(end[0]) for end in learner.threshold_bounds]
     assert limit["violation"] == pytest.approx([float(end[0]) for end in meter.violation_bounds])

@@ -352,6 +352,16 @@ def test_a_close_up_has_room_around_all_optima_and_ends(
             assert y[0] < reward < y[1]
 
 
+def test_what_leaves_the_frame_of_a_close_up_is_cut_off(
+    study: findings.Study, numbers: dict[str, tables.Table]
+) -> None:
+    """Sets and the way of a learner; all optima lie within it."""
+    layers = charts.charts(study, numbers)["closeup-0"]["layer"]
+    beyond = [one for one in layers if "optimum, " not in json.dumps(one["transform"])]
+    assert len(beyond) == 4 + 4
+    assert all(one["mark"].get("clip") for one in beyond)
+
+
 def test_the_best_policy_under_each_limit_is_drawn(
     study: findings.Study, numbers: dict[str, tables.Table]
 ) -> None:
