@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
 import weakref
 from pathlib import Path
 from types import SimpleNamespace
@@ -178,3 +180,23 @@ def test_what_earlier_tests_left_is_not_freed_where_tests_are_timed(
         gc.enable()
     assert list(trial.seconds) == ["test"]
     assert not list(tmp_path.iterdir())
+
+
+def test_whoever_waits_for_ever_where_tests_are_timed_takes_no_part(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also outside of Python, where no signal is heard."""
+
+    def completed(item: Any, _: Any) -> bool:
+        if item.nodeid == "waits":
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM, signal.SIGPROF})
+            threading.Event().wait(5.0)
+        return True
+
+    monkeypatch.setattr(trials, "_completed", completed)
+    monkeypatch.setattr(trials, "HUNG", 0.1)
+    trial = Trial([], {}, lambda: None, 1.0)
+    items: Any = [SimpleNamespace(nodeid=name) for name in ("first", "waits", "last")]
+    trial.lines = {item.nodeid: {} for item in items}
+    trial.time(items)
+    assert list(trial.seconds) == ["first", "last"]
