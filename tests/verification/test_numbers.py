@@ -442,6 +442,12 @@ def test_panels_share_a_scale_unless_it_is_free(
     assert draw(POINTS, "a", "b")["resolve"] == {"scale": free}
 
 
+def test_the_marks_of_a_figure_are_not_read_aloud_one_by_one() -> None:
+    """The figure around them says what they show."""
+    for draw in (pictures.lines, pictures.dots):
+        assert draw(POINTS, "a", "b")["config"]["aria"] is False
+
+
 def test_dots_are_joined_in_their_order_and_lines_along_x() -> None:
     for draw, joined in ((pictures.dots, True), (pictures.lines, False)):
         first = draw(POINTS, "a", "b")["spec"]["layer"][0]
