@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -611,3 +612,17 @@ def test_a_folder_that_cannot_be_served_is_free_again(tmp_path: Path) -> None:
         with pytest.raises(ss.InvalidFile, match="unknown entry 'wheels'"):
             open_desk(tmp_path, Settings())
     ss.open(tmp_path).close()
+
+
+def test_a_service_that_is_closed_leaves_no_thread(tmp_path: Path) -> None:
+    before, known = set(threading.enumerate()), []
+
+    async def test(client: Client) -> None:
+        await client.whole("a")
+        await client.counted(1)
+        known.append(client.desk)
+        assert {"sync_0", "learner_0"} <= {each.name for each in threading.enumerate()}
+
+    run(test, tmp_path)
+    left = set(threading.enumerate()) - before
+    assert not [each.name for each in left if each.name in ("sync_0", "learner_0")]
