@@ -21,6 +21,8 @@ from safespot.cli.output import print_json, write_policy
 from safespot.experiments import Swept, as_spec, read_spec
 from safespot.report.server import Server
 from safespot.service.desk import Settings
+from safespot.verification.sizes import Size
+from safespot.verification.verifying import Verification
 from tests.support.sweeping import sweep_inline
 
 
@@ -365,6 +367,34 @@ def test_a_bench_measures_the_sections_that_are_asked_for(monkeypatch: pytest.Mo
     )
     with pytest.raises(ss.UnknownName, match="did you mean `oracle`"):
         told("bench", "--only", "orcale")
+
+
+@pytest.mark.parametrize(
+    ("words", "size"), [([], "full"), (["--quick"], "quick"), (["--extended"], "extended")]
+)
+def test_a_verification_has_the_size_that_was_asked_for_and_fails_where_runs_did(
+    words: list[str], size: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed: dict[str, str] = {}
+
+    def measure(out: Path, size: str, **more: Any) -> Verification:
+        place = ss.Store.create(out) if not out.exists() else ss.Store(out)
+        return Verification(place, Size(size), (), (), failed, {}, place.path / "report.html")
+
+    monkeypatch.setattr("safespot.verification.verify", measure)
+    asked = ("verify", *words, "--out", str(tmp_path / "v"))
+    assert answer(*asked)["size"] == size
+    assert told(*asked).endswith(f"report:  {tmp_path / 'v' / 'report.html'}\n")
+    failed["a-run"] = "lost"
+    assert answer(*asked, code=1)["failed"] == failed
+    done = CliRunner().invoke(cli.app, list(asked))
+    assert (done.exit_code, done.stderr) == (1, "safespot: a-run failed: lost\n")
+
+
+def test_a_verification_is_not_of_two_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("safespot.verification.verify", None)  # nothing is measured
+    with pytest.raises(ss.InvalidOption, match="not both"):
+        told("verify", "--quick", "--extended")
 
 
 # --- Serving, warming, watching

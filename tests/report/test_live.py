@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import urllib.error
 import urllib.request
@@ -122,6 +123,7 @@ def test_the_document_says_what_the_learner_knows(played: Played) -> None:
     learner, meter = played.learner.learner, played.learner.meter
     assert isinstance(learner, ss.SpotEpochs)
     assert found["episodes"] == 200
+    assert found["confidence"] == pytest.approx(0.95)
     (limit,) = found["limits"]
     assert limit["bounds"] == [float(end[0]) for end in learner.threshold_bounds]
     assert limit["violation"] == pytest.approx([float(end[0]) for end in meter.violation_bounds])
@@ -217,6 +219,23 @@ def test_it_answers_to_this_machine_alone(server: Server) -> None:
         serve(server.watched, int(server.server_address[1])),
     ):
         pass
+
+
+def test_a_client_that_asks_for_nothing_does_not_keep_it_from_ending(played: Played) -> None:
+    waited = threading.Event()  # for longer than it should
+
+    def leave() -> None:
+        waited.set()
+        silent.close()
+
+    with Serving(played.learner.folder) as server:
+        silent = socket.create_connection(("127.0.0.1", server.server_address[1]))
+        late = threading.Timer(5.0, leave)
+        with urllib.request.urlopen(server.address):  # by then the silent one has been heard
+            late.start()
+    late.cancel()
+    silent.close()
+    assert not waited.is_set()
 
 
 def test_the_command_prints_what_the_page_shows(played: Played) -> None:

@@ -30,7 +30,7 @@ from safespot.report import (
 )
 from safespot.report import text as words
 from safespot.report.region import Region, _cut
-from safespot.report.vega import episodes
+from safespot.report.vega import POWER, episodes
 from tests.report.test_report import judged
 from tests.support.sweeping import sweep_inline
 
@@ -352,6 +352,16 @@ def test_a_close_up_has_room_around_all_optima_and_ends(
             assert y[0] < reward < y[1]
 
 
+def test_what_leaves_the_frame_of_a_close_up_is_cut_off(
+    study: findings.Study, numbers: dict[str, tables.Table]
+) -> None:
+    """Sets and the way of a learner; all optima lie within it."""
+    layers = charts.charts(study, numbers)["closeup-0"]["layer"]
+    beyond = [one for one in layers if "optimum, " not in json.dumps(one["transform"])]
+    assert len(beyond) == 4 + 4
+    assert all(one["mark"].get("clip") for one in beyond)
+
+
 def test_the_best_policy_under_each_limit_is_drawn(
     study: findings.Study, numbers: dict[str, tables.Table]
 ) -> None:
@@ -380,6 +390,9 @@ def test_states_are_named_at_their_axis_where_names_are_short(
 def test_episodes_are_logarithmic_where_asked_for() -> None:
     assert episodes()["scale"] == {"nice": False}
     assert episodes(log=True)["scale"] == {"type": "log", "nice": False}
+    # Of a logarithmic axis only the powers of ten are named.
+    assert episodes(log=True)["axis"]["labelExpr"].startswith(f"{POWER} ? ")
+    assert f"(scale == 'linear' || {POWER}) ? " in episodes()["axis"]["labelExpr"]
 
 
 def test_epochs_have_room_for_the_longest_name() -> None:

@@ -221,13 +221,13 @@ def test_a_failure_of_what_is_read_is_told_once(
 
 
 @contextlib.asynccontextmanager
-async def listening(client: Client) -> Any:
-    """The service on a socket of this process."""
+async def listening(client: Client, state: Any = None) -> Any:
+    """The service on a socket of this process; `state` is what its server knows of its connections."""
     from uvicorn.server import ServerState
 
     config = uvicorn.Config(make_service(client.desk), log_level="critical", lifespan="off")
     config.load()
-    loop, state = asyncio.get_running_loop(), ServerState()
+    loop, state = asyncio.get_running_loop(), state or ServerState()
     server = await loop.create_server(
         lambda: connections.Connection(config, state, {}, loop), "127.0.0.1", 0
     )

@@ -26,10 +26,12 @@ def service_at(folder: Path) -> Iterator[str]:
     """The address of a folder's service, which must end well."""
     port = free_port()
     process = served(folder, port)
-    asyncio.run(answers(port, process))
-    yield f"http://127.0.0.1:{port}"
-    process.send_signal(signal.SIGTERM)
-    _, wrong = process.communicate(timeout=60)
+    try:
+        asyncio.run(answers(port, process))
+        yield f"http://127.0.0.1:{port}"
+    finally:  # also where a client fails: it would be served for ever
+        process.send_signal(signal.SIGTERM)
+        _, wrong = process.communicate(timeout=60)
     assert process.returncode == 0, wrong
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -518,6 +519,17 @@ def test_lines_go_on_where_they_ended_and_in_the_next_file(tmp_path: Path) -> No
     assert [e["episode"] for e in ledger.newest(tmp_path, 3)] == ["2", "1", "0"]
 
 
+def test_what_must_survive_the_machine_says_how_much_was_synced_before_it(tmp_path: Path) -> None:
+    async def test(client: Client) -> None:
+        await client.whole("a")
+        await client.post(f"{await client.start('b')}/expire")
+
+    run(test, tmp_path)
+    whole = list(ledger.trail(tmp_path / "it"))
+    assert {line["what"] for line in whole if "synced" in line} == {"start", "end", "expire"}
+    assert not any("synced" in line for line in whole if line["what"] in ("decide", "outcome"))
+
+
 def test_a_ledger_has_one_writer_and_lets_go_of_files_that_are_full(tmp_path: Path) -> None:
     book = ledger.Ledger(tmp_path)
     with pytest.raises(ss.InUse, match="another process is writing"):
@@ -600,3 +612,17 @@ def test_a_folder_that_cannot_be_served_is_free_again(tmp_path: Path) -> None:
         with pytest.raises(ss.InvalidFile, match="unknown entry 'wheels'"):
             open_desk(tmp_path, Settings())
     ss.open(tmp_path).close()
+
+
+def test_a_service_that_is_closed_leaves_no_thread(tmp_path: Path) -> None:
+    before, known = set(threading.enumerate()), []
+
+    async def test(client: Client) -> None:
+        await client.whole("a")
+        await client.counted(1)
+        known.append(client.desk)
+        assert {"sync_0", "learner_0"} <= {each.name for each in threading.enumerate()}
+
+    run(test, tmp_path)
+    left = set(threading.enumerate()) - before
+    assert not [each.name for each in left if each.name in ("sync_0", "learner_0")]

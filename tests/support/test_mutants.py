@@ -5,13 +5,18 @@ from __future__ import annotations
 import gc
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
 import weakref
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from tests.support import trials
 from tests.support.changes import changes
 from tests.support.trials import ROOT, Trial
 
@@ -175,3 +180,53 @@ def test_a_weak_reference_to_what_is_gone_does_not_end_the_run() -> None:
         Trial([], {}, lambda: None, 1.0).look_round()
     finally:
         gc.unfreeze()
+
+
+def test_what_earlier_tests_left_is_not_freed_where_tests_are_timed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as a connection to DuckDB, whose end waits for threads that a fork does not have."""
+
+    class Left:
+        def __init__(self) -> None:
+            self.itself = self
+
+        def __del__(self) -> None:
+            (tmp_path / f"freed-{os.getpid()}").touch()
+
+    def completed(*_: Any) -> bool:
+        gc.collect()
+        return True
+
+    monkeypatch.setattr(trials, "_completed", completed)
+    trial = Trial([], {}, lambda: None, 1.0)
+    trial.lines = {"test": {}}
+    gc.disable()
+    try:
+        Left()
+        item: Any = SimpleNamespace(nodeid="test")
+        trial.time([item])
+    finally:
+        gc.enable()
+    assert list(trial.seconds) == ["test"]
+    assert not list(tmp_path.iterdir())
+
+
+def test_whoever_waits_for_ever_where_tests_are_timed_takes_no_part(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also outside of Python, where no signal is heard."""
+
+    def completed(item: Any, _: Any) -> bool:
+        if item.nodeid == "waits":
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM, signal.SIGPROF})
+            threading.Event().wait(5.0)
+        return True
+
+    monkeypatch.setattr(trials, "_completed", completed)
+    monkeypatch.setattr(trials, "HUNG", 0.1)
+    trial = Trial([], {}, lambda: None, 1.0)
+    items: Any = [SimpleNamespace(nodeid=name) for name in ("first", "waits", "last")]
+    trial.lines = {item.nodeid: {} for item in items}
+    trial.time(items)
+    assert list(trial.seconds) == ["first", "last"]

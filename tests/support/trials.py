@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import faulthandler
 import functools
 import gc
 import hashlib
@@ -46,6 +47,7 @@ LONGEST = 1.0 if PLAIN else 4.0
 # Tests that take too long uncompiled: not followed again unless their file changes. (Compiled, the first run of a test
 # may take long and the second one not.)
 SLOW = ROOT / ".mutants" / "slow.json"
+HUNG = 10 * LONGEST  # seconds by the clock after which a fork ends that hears no signal
 CALLS = 30  # of a function in one test that are followed line by line
 GRACE = 5.0  # seconds that a fork may take beyond three times those of its tests
 ANEW = 60.0  # and where everything is imported again, compiled code and problems among it
@@ -173,13 +175,17 @@ class Trial:
 
     def time_in_fork(self, items: list[pytest.Item], writing: int) -> None:
         """Tell which test begins (None), and how long it took if it passed."""
-        with os.fdopen(writing, "w") as out:
+        gc.freeze()  # what the tests before left belongs to threads that are not here: to free it would wait for ever
+        with os.fdopen(writing, "w") as out, open(os.devnull, "w") as nothing:
             for k, item in enumerate(items):
                 print(json.dumps([k, None]), file=out, flush=True)
                 began, self.failed = _spent(), False
+                # Code that is not Python's, and waits for threads that are not here, hears no signal.
+                faulthandler.dump_traceback_later(HUNG, exit=True, file=nothing)
                 _limit(LONGEST)
                 completed = _completed(item, None)
                 _limit(0.0)
+                faulthandler.cancel_dump_traceback_later()
                 if completed and not self.failed:
                     print(json.dumps([k, _spent() - began]), file=out, flush=True)
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from safespot.verification import (
     page,
     phases,
     pictures,
+    practice,
     verify,
     verifying,
 )
@@ -102,6 +104,24 @@ def test_a_multiplier_at_exactly_the_share_that_counts_is_saturated() -> None:
     some = leaving_room(-2.0, 1.0, assumption.SATURATED)
     found = JUDGES["assumption"](synthetic(QUICK, assumption=some))
     assert outcomes(found, "(bonus × 0.01)") == [HOLDS]
+
+
+def test_a_run_that_got_there_alone_of_its_seed_has_no_exponent() -> None:
+    """The other seeds decide."""
+    whole = leaving_room(-2.0, 1.0, 1.0)
+
+    def runs(run: RunSpec, rng: Any) -> Columns:
+        made: Columns = whole(run, rng)
+        late = run.seed == 0 and run.problem_options["slack"] < 0.9
+        return {**made, "audit_first_feasible": 0.0} if late else made
+
+    (verdict,) = (
+        each
+        for each in JUDGES["assumption"](synthetic(assumption=runs)).verdicts
+        if "power −2" in each.statement
+    )
+    assert verdict.outcome is HOLDS
+    assert "over 19 seeds" in verdict.reason
 
 
 def priced(lost: Sequence[float]) -> Measurements:
@@ -239,6 +259,12 @@ def test_a_window_is_shown_beside_the_whole_with_95_percent_intervals() -> None:
     assert [row[:5] for row in shown] == ref
 
 
+def test_a_learner_with_the_options_of_its_paper_has_its_bonus() -> None:
+    trace = first_of("orders")
+    assert trace.option("bonus_scale") is None
+    assert practice.variant(trace) == practice.PAPER
+
+
 def test_bonuses_are_shown_with_95_percent_intervals_and_what_held() -> None:
     made = synthetic(QUICK, practice=practising(0.5, 0.9))
     shown = rows(JUDGES["practice"](made).tables[0])
@@ -318,6 +344,27 @@ def test_duality_counts_the_problems_of_its_table(monkeypatch: pytest.MonkeyPatc
     assert duality.strong_duality(1)[0].outcome is FAILS
 
 
+def test_a_gap_as_large_as_it_may_be_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thresholds are moved by a quarter, a half and nine tenths of the Slater margin, to either side."""
+    moved: list[ss.CMDP] = []
+
+    def solved(cmdp: ss.CMDP, by: str) -> Any:
+        moved.append(cmdp)
+        return SimpleNamespace(value=1.0, gap=0.0)
+
+    monkeypatch.setattr(duality, "solve", solved)
+    monkeypatch.setattr(duality, "TOLERANCE", 0.0)
+    verdict, _ = duality.strong_duality(1)
+    assert verdict.outcome is HOLDS
+    sizes = {"states": 4, "actions": 3, "horizon": 4, "seed": 0}
+    cmdp = ss.problems.make("random", constraints=1, **sizes).cmdp
+    margins = ss.slater(cmdp).margins
+    for k, part in enumerate((0.25, 0.5, 0.9)):
+        tighter, looser = (moved[2 * k + side * 6].limits for side in (0, 1))  # each solved twice
+        assert tighter == pytest.approx(cmdp.limits + part * margins)
+        assert looser == pytest.approx((cmdp.limits - part * margins).clip(0.0))
+
+
 # --- Verdicts from fresh episodes
 
 
@@ -395,6 +442,12 @@ def test_panels_share_a_scale_unless_it_is_free(
     assert draw(POINTS, "a", "b")["resolve"] == {"scale": free}
 
 
+def test_the_marks_of_a_figure_are_not_read_aloud_one_by_one() -> None:
+    """The figure around them says what they show."""
+    for draw in (pictures.lines, pictures.dots):
+        assert draw(POINTS, "a", "b")["config"]["aria"] is False
+
+
 def test_dots_are_joined_in_their_order_and_lines_along_x() -> None:
     for draw, joined in ((pictures.dots, True), (pictures.lines, False)):
         first = draw(POINTS, "a", "b")["spec"]["layer"][0]
@@ -420,6 +473,13 @@ def test_the_windows_sum_is_drawn_from_the_tenth_episode_to_the_last() -> None:
     x = sorted({point["x"] for point in drawn(figure)})
     assert x[0] >= 10.0
     assert x[-1] > 0.5 * made["window"][0]["episode"][-1]
+
+    def from_ten(run: RunSpec, rng: Any) -> Columns:
+        whole: Columns = forgetting(0.5)(run, rng)
+        return {**whole, "episode": whole["episode"] + 9.0}
+
+    (figure,) = JUDGES["lemmas"](synthetic(QUICK, window=from_ten, orders=ordering())).figures
+    assert min(point["x"] for point in drawn(figure)) == 10.0
 
 
 # --- The page and the document

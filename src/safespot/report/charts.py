@@ -144,7 +144,7 @@ def _sum(study: Study, metric: str) -> Spec:
         max(line.summary.final[name].mean for line in study.lines) / math.sqrt(study.episodes)
         for name in (metric, f"strong_{metric}")
     )
-    if net > 0.0 and strong > 0.0:
+    if net > 0.0:  # then the sum of losses alone is, too
         rate = f"(counted == 'strong' ? {strong:.6g} : {net:.6g})"
         root = [keep("datum.group == 0"), calculate("y", f"{rate} * sqrt(datum.episode)")]
         dotted = {

@@ -240,7 +240,7 @@ def thin(episodes: Int, points: int) -> Int:
         return episodes
     last = float(episodes[-1])
     wanted = np.r_[np.linspace(1.0, last, points // 2), np.geomspace(1.0, last, points // 2)]
-    rows = np.searchsorted(episodes, wanted.round()).clip(0, len(episodes) - 1)
+    rows = np.searchsorted(episodes, wanted.round())  # none is beyond the last
     kept: Int = episodes[np.unique(np.r_[0, rows, len(episodes) - 1])]
     return kept
 

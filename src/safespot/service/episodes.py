@@ -213,9 +213,7 @@ class Rules:
 
 
 def check_open(episode: OpenEpisode) -> None:
-    """Raise where an episode takes no more."""
-    if episode.status == ENDED:
-        raise Refused(409, "ended", "this episode has ended; what is missing of it comes too late.")
+    """Raise where an episode takes no more; of one that has ended nothing is missing."""
     if episode.status != OPEN:
         raise Refused(410, "expired", "this episode has expired; it counts at its worst.")
 
