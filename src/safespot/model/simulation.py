@@ -160,7 +160,7 @@ def play(problem: Problem, policy: ArrayLike, streams: Streams, episode: int) ->
     """
     cmdp = problem.cmdp
     pi = cmdp.policy(policy)
-    episode = as_count("episode", episode, least=1, error=InvalidOption)
+    episode = as_count("episode", episode, least=0, error=InvalidOption)
     if not isinstance(streams, Streams):
         raise InvalidOption(f"streams must come from streams(seed), got {type(streams).__name__}.")
     H, m = cmdp.H, cmdp.m
