@@ -56,8 +56,11 @@ def serve(
         make_service(desk), host=host, port=port, log_level="warning", access_log=False,
         timeout_graceful_shutdown=GRACE, server_header=False, ws="none", http=Connection,
     )  # fmt: skip
+    server = uvicorn.Server(config)
     with contextlib.suppress(KeyboardInterrupt):
-        uvicorn.Server(config).run(sockets)
+        server.run(sockets)
+    if not server.started:  # uvicorn has said why
+        raise SystemExit(1)
 
 
 def bind(host: str, port: int) -> list[socket.socket]:
