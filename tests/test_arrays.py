@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import safespot as ss
-from safespot.arrays import EPISODE, as_count, as_policy, check_range, frozen
+from safespot.arrays import EPISODE, as_count, as_floats, as_policy, check_range, frozen
 
 PARTS: dict[str, Any] = {
     "states": [0, 1, 2],
@@ -81,3 +81,25 @@ def test_a_policy_of_one_step_serves_all() -> None:
     np.testing.assert_array_equal(as_policy(one, (4, 3, 2)), [one] * 4)
     with pytest.raises(ss.InvalidModel, match="policy has shape"):
         as_policy([one] * 2, (4, 3, 2))
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (None, "got None"),
+        ("abc", "got 'abc'"),
+        (["a"], "got texts"),
+        ([1j], "got complex numbers"),
+        ([None], "got entries that are no numbers"),
+        (np.nan, "^it is nan; every entry"),
+        ([0.0, np.nan], r"^it\[1\] is nan"),
+    ],
+)
+def test_what_is_no_array_of_numbers_is_called_what_it_is(value: Any, words: str) -> None:
+    with pytest.raises(ss.InvalidModel, match=words):
+        as_floats("it", value)
+
+
+def test_a_policy_that_is_none_has_no_digest() -> None:
+    with pytest.raises(ss.InvalidModel, match="policy must be an array of real numbers"):
+        ss.policy_digest("a")

@@ -255,3 +255,8 @@ def test_how_much_memory_a_file_may_ask_for_is_the_users_to_say(
     monkeypatch.setenv("SAFESPOT_MEMORY", "much")
     with pytest.raises(ss.InvalidFile, match="whole number of bytes"):
         files.check_memory("model", 1)
+
+
+def test_no_name_at_all_is_not_the_folder_that_one_is_in() -> None:
+    with pytest.raises(ss.InvalidFile, match="a path is empty"):
+        ss.open("")

@@ -45,7 +45,7 @@ def as_floats(
     try:
         raw = np.asarray(value)
         if raw.dtype.kind not in "fiub":
-            raise TypeError(f"numbers of type {raw.dtype}")
+            raise TypeError(_what_else(raw))
         array = np.array(raw, dtype=np.float64, order="C")
     except (TypeError, ValueError) as problem:
         raise error(
@@ -54,8 +54,17 @@ def as_floats(
     wrong = np.isinf(array) if missing else ~np.isfinite(array)
     if np.count_nonzero(wrong):  # a third of the time of any(), which tells for short episodes
         bad = first(wrong)
-        raise error(f"{name}{list(bad)} is {array[bad]}; every entry must be a finite number.")
+        where = f"{name}{list(bad)}" if bad else name
+        raise error(f"{where} is {array[bad]}; every entry must be a finite number.")
     return array
+
+
+def _what_else(raw: NDArray) -> str:
+    """What an array holds that is not of real numbers."""
+    if raw.ndim == 0:
+        return f"{raw.item()!r:.60}"
+    kinds = {"U": "texts", "S": "bytes", "c": "complex numbers", "M": "dates", "m": "durations"}
+    return kinds.get(raw.dtype.kind, "entries that are no numbers")
 
 
 def first(mask: Bool) -> tuple[int, ...]:

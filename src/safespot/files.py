@@ -172,6 +172,8 @@ def check_memory(path: str | Path, asked: int) -> None:
 
 def as_path(path: str | Path) -> Path:
     """A path that the operating system can take."""
+    if path == "":  # Path("") is the folder that one is in, which nobody meant
+        raise InvalidFile("a path is empty; give the name of a file or a folder.")
     if not isinstance(path, (str, Path)) or "\0" in str(path):
         raise InvalidFile(f"a path must be a string or a Path, got {path!r}.")
     try:

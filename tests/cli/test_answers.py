@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import signal
 from collections.abc import Iterator
@@ -74,6 +75,8 @@ def test_a_guard_is_made_of_a_budget_and_a_baseline(tmp_path: Path) -> None:
 
 
 def test_a_baseline_alone_is_no_guard() -> None:
+    with pytest.raises(ss.InvalidOption, match="--budget must be a finite number, got nan"):
+        given.as_guard([math.nan], None)
     with pytest.raises(ss.InvalidOption, match="--budget"):
         given.as_guard(None, "slater")
 
@@ -170,15 +173,18 @@ def test_a_problem_is_described_in_words_and_numbers() -> None:
     )
     assert {sizes, optima} <= set(text.splitlines())
     assert limits_said(text) == [
-        [i, *(float(f"{each[name]:.6g}") for name in ("value", "limit")), float(f"{each['multiplier']:.4g}")]
-        for i, each in enumerate(found["limits"])
+        [*(float(f"{each[name]:.6g}") for name in ("value", "limit")), float(f"{each['multiplier']:.4g}")]
+        for each in found["limits"]
     ]  # fmt: skip
+    assert [each["name"] for each in found["limits"]] == ["limit of strain"]
+    assert "\nlimit of strain: 1 <= 1, multiplier 3\n" in text
+    assert "\nlimit 0: " in told("problems", "random", "-o", "states=2")
 
 
 def test_a_solution_is_said_in_words(tmp_path: Path) -> None:
     text, solution = told("solve", "machine"), ss.solve(ss.problems.make("machine").cmdp)
     assert text.startswith(f"optimum {solution.value:.10g}, certified within ")
-    ((_, value, limit, price),) = limits_said(text)
+    ((value, limit, price),) = limits_said(text)
     assert value == pytest.approx(solution.constraints[0], rel=1e-5)
     assert limit == 1.0
     assert price == pytest.approx(solution.multipliers[0], rel=1e-3)
@@ -323,14 +329,12 @@ def test_a_limit_of_a_log_is_given_or_lies_between_what_the_log_proves(log: str)
     (limit,) = found["limits"]
     low, high = limit["proven"]
     assert low < high
-    value = (
-        f"limit 0 in {found['of']}: {limit['value']:.6g} {limit['sense']} {limit['limit']:.6g}, "
-    )
+    value = f"{limit['name']} in {found['of']}: {limit['value']:.6g} {limit['sense']} {limit['limit']:.6g}, "
     assert f"{value}standard error {limit['standard_error']:.2g}, multiplier " in text
     assert f"lies in [{low:.4g}, {high:.4g}]" in text
     assert "is given" not in text
     known = told("solve", log, "-o", "thresholds=[0.5]")
-    assert "is given, 0.5" in known
+    assert "is given: 0.5" in known
     assert "lies in" not in known
 
 
@@ -457,3 +461,7 @@ def test_watching_says_where_and_goes_on_until_it_is_interrupted(
     assert [f"{address}  (Ctrl-C ends it)\n" for address in watched] == [said]
     assert answer("watch", str(tmp_path / "it"))["title"] == "it"
     assert len(watched) == 1
+
+
+def test_no_command_is_cut_short_in_the_list_of_them() -> None:
+    assert "..." not in told("--help").partition("Commands:")[2]

@@ -38,6 +38,9 @@ class Ended(NamedTuple):
     out: str
 
 
+SMALLER = "Take a smaller problem, or a machine with more memory"
+
+
 def ended(problem: BaseException, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Ended:
     """How a command ends in which something happens after it has answered."""
 
@@ -62,7 +65,8 @@ def ended(problem: BaseException, folder: Path, monkeypatch: pytest.MonkeyPatch)
         (ss.Infeasible("no policy keeps it."), 1, "safespot: no policy keeps it.\n"),
         (OSError(errno.ENOSPC, "No space left on device"), 1, "safespot: No space left on device.\n"),
         (OSError("a pipe of its own kind"), 1, "safespot: a pipe of its own kind.\n"),
-        (MemoryError(), 1, "safespot: out of memory.\n"),
+        (MemoryError(), 1, f"safespot: out of memory. {SMALLER}.\n"),
+        (MemoryError("3 TiB"), 1, f"safespot: out of memory (3 TiB). {SMALLER}.\n"),
         (BrokenPipeError(errno.EPIPE, "Broken pipe"), 0, ""),
         (SystemExit(0), 0, ""),
     ],

@@ -198,8 +198,24 @@ def test_a_column_is_one_of_texts_where_most_of_it_is() -> None:
     assert read({**half, "where": [0, 1, 0, "a"]}).state_names == ("0", "1", "a", "b", "c", "d")
 
 
+def test_a_column_that_is_misnamed_is_told() -> None:
+    wrong = {**COLUMNS, "patient": "epsiode"}
+    with pytest.raises(
+        ss.InvalidFile, match="reads 'patient' as 'epsiode'; did you mean `episode`"
+    ):
+        ss.read_log(WARD, columns=wrong, thresholds=[1.0])
+
+
+def test_what_is_no_file_of_rows_is_called_what_it_is(tmp_path: Path) -> None:
+    (tmp_path / "empty.csv").touch()
+    (tmp_path / "folder.csv").mkdir()
+    for name, words in (("empty", "is empty"), ("folder", "is a folder"), ("none", "not found")):
+        with pytest.raises(ss.InvalidFile, match=words):
+            ss.read_log(tmp_path / f"{name}.csv")
+
+
 def test_limits_must_be_seen_or_known() -> None:
-    with pytest.raises(ss.InvalidFile, match=r"lacks the columns threshold_dose.*give thresholds="):
+    with pytest.raises(ss.InvalidFile, match=r"lacks the column threshold_dose.*give thresholds="):
         ss.read_log(WARD, columns=COLUMNS)
     with pytest.raises(ss.InvalidOption, match="threshold"):
         read(thresholds=[9.0])

@@ -206,7 +206,7 @@ def test_exactly_what_a_learner_can_observe_is_accepted(seed: int) -> None:
     ("source", "words"),
     [
         ({k: v for k, v in TABLE.items() if k not in ("action", "reward")}, "lacks the columns action, reward"),
-        ({k: v for k, v in TABLE.items() if k != "constraint_0"}, "lacks the columns constraint_0"),
+        ({k: v for k, v in TABLE.items() if k != "constraint_0"}, r"lacks the column constraint_0; it has"),
         ({k: v for k, v in TABLE.items() if k != "threshold_0"}, "all the same, empty"),
         ({k: [] for k in TABLE}, "no rows"),
         (changed("episode", 2, None), r"row 2 \(from 0\) has an episode that is not a whole number"),

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import safespot as ss
-from safespot.experiments import Store, as_spec, read_spec
+from safespot.experiments import Store, as_spec, read_spec, sweeping
 from safespot.experiments.settings import make_learner, read_setting
 from safespot.experiments.spec import (
     DriftSpec,
@@ -185,6 +185,31 @@ def test_all_errors_are_named_at_once_with_their_keys(tmp_path: Path) -> None:
             "learners.0.grid.stance.0", "learners.0.anytime",
         ]
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("seeds", 0, "must be at least 1 or a list, got 0"),
+        ("episodes", 10**30, f"must be at most {2**63 - 1} or a list, got 1{'0' * 30}"),
+        ("record", "some", "must be 'log' or 'all' or a whole number, got 'some'"),
+        ("track", 3, "must be 'every', 'grid' or 'audit', got 3"),
+        ("learners", "spot", "must be a list, got 'spot'"),
+        ("problem", [], "must be a list of at least 1, got []"),
+    ],
+)
+def test_what_a_value_must_be_is_said_in_words(key: str, value: Any, words: str) -> None:
+    with pytest.raises(ss.InvalidOption, match=rf"(?m)^  {key}: {re.escape(words)}$"):
+        as_spec({**TINY, key: value})
+
+
+def test_the_policy_of_a_guard_is_not_told_in_full() -> None:
+    long = [[[0.5, 0.25, 0.25]] * 4] * 50
+    guarded = {"name": "uniform", "options": {"guard": {"budget": 100, "baseline": long}}}
+    with pytest.raises(ss.InvalidOption, match="baseline: policy has shape") as caught:
+        sweeping._check(as_spec({**TINY, "learners": [guarded]}).runs())
+    assert "0.25" not in str(caught.value)
+    assert "'budget': 100" in str(caught.value)
 
 
 def test_a_wrong_problem_hides_nothing_of_a_learner(tmp_path: Path) -> None:

@@ -324,6 +324,8 @@ def test_a_folder_that_is_no_store_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine" / "thesis.tex").touch()
     with pytest.raises(ss.InvalidFile, match="neither empty nor a store"):
         Store.create(tmp_path / "mine")
+    with pytest.raises(ss.InvalidFile, match="is not a folder"):
+        Store.create(tmp_path / "mine" / "thesis.tex")
     with pytest.raises(ss.InvalidFile, match="cannot make"):
         Store.create(tmp_path / "mine" / "thesis.tex" / "store")
     (tmp_path / "new").mkdir()

@@ -494,8 +494,10 @@ def test_an_error_of_the_environment_is_the_cause() -> None:
         ss.BlackBox(broken, horizon=4)
     with pytest.raises(ss.InvalidOption, match="shows no signals: ZeroDivisionError"):
         ss.BlackBox(Corridor(), horizon=4, constraints=lambda step: 1 // 0)
-    with pytest.raises(ss.InvalidOption, match="shows no signals: InvalidEpisode: info has no 'x'"):
+    with pytest.raises(ss.InvalidOption, match="shows no signals: info has no 'x'"):
         ss.BlackBox(Corridor(), horizon=4, constraints="x")
+    with pytest.raises(ss.InvalidOption, match="expected a Gymnasium environment, got <class"):
+        ss.BlackBox(Corridor, horizon=4)
 
 
 def test_a_failed_first_episode_leaves_an_empty_run() -> None:

@@ -103,19 +103,20 @@ def test_what_was_never_or_hardly_tried_stays_out() -> None:
     # Where nothing was done often, what was done most often is followed.
     assert ss.propose(log, cases=100).policy[0, 0].tolist() == [1.0, 0.0, 0.0, 0.0]
     assert any(
-        "1 actions that nobody took" in each and "1 that were" in each for each in careful.reasons
+        "not followed: 1 that nobody took there and 1 taken in fewer than 10 cases." in each
+        for each in careful.reasons
     )
 
 
 def test_what_was_done_once_is_rare() -> None:
     once = ss.propose(ss.read_log(table([0] * 30 + [1], [0.5] * 31)))
-    assert any("so do 1 that were taken in fewer than 10 cases" in each for each in once.reasons)
+    assert any("not followed: 1 taken in fewer than 10 cases." in each for each in once.reasons)
     said = "Nothing is proven of this policy yet. If the world is as the model has it, a trial of about"
     assert once.reasons[-1].startswith(said)
     ten = ss.propose(ss.read_log(table([0] * 30 + [1] * 10, [0.5] * 30 + [1.0] * 10)))
     assert ten.policy[0, 0].tolist() == [0.0, 1.0]
     alone = ss.propose(ss.read_log(table([0], [0.5]), actions=2))
-    assert any("1 actions that nobody took" in each for each in alone.reasons)
+    assert any("not followed: 1 that nobody took there." in each for each in alone.reasons)
 
 
 def test_the_policy_that_made_the_log_keeps_its_proof() -> None:
@@ -176,9 +177,23 @@ def test_an_action_that_may_not_be_taken_at_a_step_is_not_untried_there() -> Non
         "action": np.ravel([[k % 2, 0] for k in range(n)]), "reward": [0.5] * 2 * n,
         "constraint_0": [1.0] * 2 * n, "threshold_0": [0.2] * 2 * n, "next_state": [0] * 2 * n,
     }  # fmt: skip
-    for given, untried in ((mask, 0), (None, 1)):
+    left_out = ("No action is left out", "not followed: 1 that nobody took there.")
+    for given, words in zip((mask, None), left_out, strict=True):
         said = ss.propose(ss.read_log(rows, action_mask=given)).reasons
-        assert any(f"{untried} actions that nobody took" in each for each in said)
+        assert any(words in each for each in said)
+
+
+def test_a_verdict_is_told_with_its_own_confidence() -> None:
+    said = ss.propose(ss.read_log(table([0] * 40, [0.5] * 40)), delta=0.2).reasons
+    (practice,) = (each for each in said if each.startswith("What was done is"))
+    assert "limit 0 (confidence 0.8)" in practice
+    assert practice.endswith("(both ends with confidence 0.6).")
+
+
+@pytest.mark.parametrize("judge", [ss.propose, lambda log: ss.evaluate_log(log, [[1.0]])])
+def test_what_is_no_log_is_refused_by_name(judge: Any) -> None:
+    with pytest.raises(ss.InvalidOption, match="takes a log, as read_log gives it; got str"):
+        judge("log.csv")
 
 
 def test_a_stance_of_one_half_plans_for_the_middle_of_the_limit() -> None:

@@ -292,3 +292,7 @@ OVERLAPS = """() => [...document.querySelectorAll("main:not([hidden]) figure")].
     .filter(([b, q]) => p.left < q.right - 1 && q.left < p.right - 1 && p.top < q.bottom - 1 && q.top < p.bottom - 1)
     .map(([b]) => `${figure.dataset.chart}: ${a} / ${b}`));
 })"""
+
+
+def test_a_model_of_ones_own_goes_by_the_name_of_its_file(study: findings.Study) -> None:
+    assert "learned “store.safetensors” (1 state, 2 actions" in words.what(study)

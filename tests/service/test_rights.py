@@ -14,8 +14,8 @@ from safespot.service.desk import Settings
 from safespot.service.ledger import trail
 from safespot.service.names import read_names
 from safespot.service.refused import Refused
-from safespot.service.server import is_loopback, serve
-from safespot.service.tokens import RIGHTS, add_token, read_tokens, revoke_token
+from safespot.service.server import bind, is_loopback, serve
+from safespot.service.tokens import RIGHTS, add_token, check_learner, read_tokens, revoke_token
 from safespot.syscalls import take_lock
 from tests.support.serving import serving, uniform
 
@@ -184,3 +184,22 @@ def test_two_changes_of_tokens_at_once_are_refused(tmp_path: Path) -> None:
         revoke_token(tmp_path / "it", "a")
     held.release()
     revoke_token(tmp_path / "it", "a")
+
+
+def test_a_port_that_is_taken_or_no_address_at_all_is_said_so() -> None:
+    (held,) = bind("127.0.0.1", 0)
+    with held, pytest.raises(ss.InUse, match=r"is taken already.*choose another: --port"):
+        bind("127.0.0.1", held.getsockname()[1])
+    with pytest.raises(ss.InvalidOption, match=r"cannot listen on port 0 of 192\.0\.2\.1"):
+        bind("192.0.2.1", 0)
+    with pytest.raises(ss.InvalidOption, match="'not an address' is no address"):
+        bind("not an address", 0)
+
+
+def test_tokens_are_those_of_a_learner_that_is_there(tmp_path: Path) -> None:
+    folder = tmp_path / "it"
+    ss.open(folder, uniform()).close()
+    with pytest.raises(ss.UnknownName, match=r"there is no token 'x': .* has none"):
+        revoke_token(folder, "x")
+    with pytest.raises(ss.InvalidFile, match="no durable learner"):
+        check_learner(tmp_path)

@@ -87,7 +87,11 @@ def main() -> None:
         if debugging():
             raise
         _close_output()
-        why = "out of memory" if isinstance(problem, MemoryError) else problem.strerror or problem
+        if isinstance(problem, MemoryError):
+            why = f"out of memory ({problem})" if str(problem) else "out of memory"
+            why += ". Take a smaller problem, or a machine with more memory"
+        else:
+            why = str(problem.strerror or problem)
         print(f"safespot: {why}.", file=sys.stderr)
         sys.exit(1)
 

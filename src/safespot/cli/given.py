@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 import tomllib
@@ -59,6 +60,8 @@ def as_guard(budget: Sequence[float] | None, baseline: str | None) -> dict[str, 
                 "--baseline is what a guard plays; say how much it may spend: --budget."
             )
         return {}
+    if not all(map(math.isfinite, budget)):
+        raise InvalidOption(f"--budget must be a finite number, got {', '.join(map(str, budget))}.")
     if baseline not in (None, "slater"):
         baseline = read_policy(str(baseline))
     spend = budget[0] if len(budget) == 1 else list(budget)

@@ -45,10 +45,11 @@ def propose(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """From past episodes to the policy to try next, what is proven, and what a trial would take.
+    """From a log of past episodes to the policy to try next.
 
-    Says what the log proves of what was done and of the limits, and plans a policy with a margin from what was done
-    often enough. Nothing is proven of that policy before it is tried. Options (-o) are those of read_log.
+    Says what the log proves of what was done and of the limits, plans a policy with a margin from what was done often
+    enough, and says what a trial would take. Nothing is proven of that policy before it is tried. Options (-o) are
+    those of read_log.
 
     \b
     Examples:
@@ -83,6 +84,7 @@ def solve_log(target: str, options: dict[str, Any], policy: Path | None, as_json
     from ..data.model_files import read_model
     from ..judging.propose_log import proven_limits
     from ..model.oracle import solve
+    from .problems import limit_name
 
     log, model = read_model(target, **options)
     print(log, model, sep="\n", file=sys.stderr)
@@ -94,6 +96,7 @@ def solve_log(target: str, options: dict[str, Any], policy: Path | None, as_json
     of = f"the empirical model of {model.episodes:,} episodes"
     limits: list[dict[str, Any]] = [
         {
+            "name": limit_name(model.cmdp, i),
             "sense": model.cmdp.senses[i],
             "limit": float(model.cmdp.limits[i]),
             "value": float(solution.constraints[i]),
@@ -112,16 +115,14 @@ def solve_log(target: str, options: dict[str, Any], policy: Path | None, as_json
         )  # fmt: skip
         return
     print(f"optimum of {of}: {solution.value:.6g}, standard error {error:.2g}")
-    for i, limit in enumerate(limits):
+    for limit in limits:
         print(
-            f"limit {i} in {of}: {limit['value']:.6g} {limit['sense']} {limit['limit']:.6g}, standard error "
+            f"{limit['name']} in {of}: {limit['value']:.6g} {limit['sense']} {limit['limit']:.6g}, standard error "
             f"{limit['standard_error']:.2g}, multiplier {limit['multiplier']:.4g}"
         )
         low, high = limit["proven"]
-        where = f"is given, {low:.4g}" if low == high else f"lies in [{low:.4g}, {high:.4g}]"
-        print(
-            f"limit {i} itself, by what {model.episodes:,} episodes prove with confidence 0.95, {where}"
-        )
+        proven = f"lies in [{low:.4g}, {high:.4g}], as {model.episodes:,} episodes prove (confidence 0.95)"
+        print(f"{limit['name']} itself {f'is given: {low:.4g}' if low == high else proven}")
     print(
         f"An optimum of {of} is no policy to deploy: for one to try next, safespot propose {target}"
     )

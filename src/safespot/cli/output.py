@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ..errors import InvalidFile
+
 
 def print_json(answer: Any) -> None:
     """One document on standard output."""
@@ -22,6 +24,8 @@ def write_policy(path: Path, policy: Any) -> None:
     content = io.BytesIO()
     if path.suffix == ".json":
         content.write(json.dumps(np.asarray(policy).tolist()).encode())
-    else:
+    elif path.suffix == ".npy":
         np.save(content, policy)
+    else:
+        raise InvalidFile(f"{path}: expected a name that ends in .npy or .json.")
     replace(as_path(path), content.getvalue())

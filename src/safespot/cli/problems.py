@@ -137,20 +137,29 @@ def listed(name: str) -> dict[str, Any]:
     return {**listed, **{k: getattr(cmdp, k) for k in "SAHm"}}
 
 
+def limit_name(cmdp: CMDP, i: int) -> str:
+    """What a limit is called: the limit of what is limited, where that has a name."""
+    return f"limit {i}" if cmdp.names.limits is None else f"limit of {cmdp.names.limit(i)}"
+
+
 def limits_of(cmdp: CMDP, values: Any, multipliers: Any) -> list[dict[str, Any]]:
     """Each limit, what a policy makes of it, and its price."""
     return [
-        {"sense": sense, "limit": float(limit), "value": float(value), "multiplier": float(price)}
-        for sense, limit, value, price in zip(
-            cmdp.senses, cmdp.limits, values, multipliers, strict=True
-        )
+        {
+            "name": limit_name(cmdp, i),
+            "sense": cmdp.senses[i],
+            "limit": float(cmdp.limits[i]),
+            "value": float(values[i]),
+            "multiplier": float(multipliers[i]),
+        }
+        for i in range(cmdp.m)
     ]
 
 
 def print_limits(limits: Sequence[dict[str, Any]]) -> None:
     """The same, a line each."""
-    for i, limit in enumerate(limits):
+    for limit in limits:
         print(
-            f"limit {i}: {limit['value']:.6g} {limit['sense']} {limit['limit']:.6g}, "
+            f"{limit['name']}: {limit['value']:.6g} {limit['sense']} {limit['limit']:.6g}, "
             f"multiplier {limit['multiplier']:.4g}"
         )

@@ -129,13 +129,16 @@ def show(folder: Folder, as_json: AsJson = False) -> None:
     """
     from dataclasses import asdict
 
-    from ..service.tokens import read_tokens
+    from ..service.tokens import check_learner, read_tokens
 
+    check_learner(folder)
     found = read_tokens(folder)
     if as_json:
         hidden = ("sha256",)
         print_json([{k: v for k, v in asdict(t).items() if k not in hidden} for t in found])
         return
+    if not found:
+        print("no tokens: whoever can reach the service from this machine may do everything")
     for each in found:
         state = "" if each.revoked is None else f"  revoked by {each.revoked_by}"
         print(f"{each.name}  {', '.join(each.rights)}  made by {each.made_by}{state}")

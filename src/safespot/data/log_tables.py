@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import files
-from ..errors import InvalidFile, InvalidOption, SafespotError, unknown
+from ..errors import InvalidFile, InvalidOption, SafespotError, nearest, unknown
 from ..storage import tables
 from ..storage.episode_table import Columns, check_ending
 
@@ -124,8 +124,12 @@ def _relation(source: Any, database: Any) -> str:
         return "log"
     path = files.as_path(source)
     check_ending(path)
+    if path.is_dir():
+        raise InvalidFile(f"{path} is a folder; expected a file, .csv or .parquet.")
     if not path.is_file():
         raise InvalidFile(f"file not found: {path}.")
+    if not path.stat().st_size:
+        raise InvalidFile(f"{path} is empty.")
     return tables.csv(path) if path.suffix == ".csv" else tables.parquet([path])
 
 
@@ -209,8 +213,12 @@ def _labels(
                 " Where the limits are known, give thresholds=. A log without threshold samples has their columns all "
                 "the same, empty."
             )
+        for key, label in there.items():
+            if key != label and (hint := nearest(key, missing)):
+                advice = f" columns= reads {label!r} as {key!r}{hint}"
         raise InvalidFile(
-            f"{name} lacks the columns {', '.join(missing)}; it has {', '.join(there.values())}.{advice}"
+            f"{name} lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}; it has "
+            f"{', '.join(there.values())}.{advice}"
         )
     if PROPENSITY in there:
         wanted[PROPENSITY] = PROPENSITY

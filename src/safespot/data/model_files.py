@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 from ..errors import InvalidFile, InvalidOption, SafespotError, unknown
-from ..files import as_path, check_memory
+from ..files import as_path, check_memory, read_bytes
 from ..model.cmdp import CMDP
 from ..model.outcome_tables import Ending
 from ..storage.tables import FORMATS
@@ -42,6 +42,8 @@ UNREADABLE = (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, z
 def read_cmdp(path: str | Path, /, **options: Any) -> CMDP:
     """The CMDP in a file, by the ending of its name; a log has the options of `read_model`."""
     path = as_path(path)
+    if path.is_dir():
+        raise InvalidFile(f"{path} is a folder; expected a file, {', '.join(ENDINGS)}.")
     if path.suffix not in ENDINGS:
         raise InvalidFile(
             f"{path} has an unknown ending; expected a name that ends in {', '.join(ENDINGS)}."
@@ -95,7 +97,9 @@ def read_array(path: str | Path) -> NDArray:
     """The array of an `.npy` file."""
     path = as_path(path)
     try:
-        return _npy(path.read_bytes())
+        return _npy(read_bytes(path))
+    except SafespotError:
+        raise
     except (*UNREADABLE,) as problem:
         raise InvalidFile(f"cannot read {path}: {problem}.") from None
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Bool, Float, as_count, frozen
+from ..arrays import Bool, Float, as_count, as_floats, frozen
 from ..display import Displayed, intervals
 from ..errors import InvalidFile
 from ..files import checksum, read_arrays, write_arrays
@@ -269,7 +269,7 @@ def policy_digest(policy: ArrayLike) -> str:
         '891f9768fbcea5b5'
 
     """
-    return checksum({"policy": np.asarray(policy, np.float64)}, {})
+    return checksum({"policy": as_floats("policy", policy)}, {})
 
 
 def data_digest(learner: Any) -> str:

@@ -36,6 +36,14 @@ from ..files import as_path, check_memory, failure, read_bytes
 from .checking import FILE, complaints
 
 TYPES = ("int", "constrained-int", "float", "str", "one", "several")
+# What a value was to be, in words for whoever wrote the file, by the type of pydantic's complaint.
+EXPECTED = {
+    "int_type": "a whole number", "float_type": "a number", "finite_number": "a finite number",
+    "string_type": "a text in quotes", "bool_type": "true or false", "list_type": "a list", "dict_type": "a table",
+    "model_type": "a table", "model_attributes_type": "a table", "literal_error": "{expected}",
+    "greater_than_equal": "at least {ge}", "less_than_equal": "at most {le}",
+    "too_short": "a list of at least {min_length}",
+}  # fmt: skip
 RUN_BYTES = 4000  # of memory that a run takes before it begins, about
 LARGEST = 2**63 - 1  # whole number that a store can be asked for
 FORMAT = 1  # of the content that a run's id is made from
@@ -44,7 +52,7 @@ FORMAT = 1  # of the content that a run's id is made from
 def _plain(value: Any) -> Any:
     """An option: numbers, strings, booleans, and lists and tables of them."""
     if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError('must be finite; write "inf" for an infinite rho')
+        raise ValueError(f'must be a finite number, got {value}; an infinite rho is written "inf"')
     if isinstance(value, list):
         return [_plain(part) for part in value]
     if isinstance(value, dict):
@@ -333,15 +341,25 @@ def _mentioned(key: str, wrong: Mapping[str, str]) -> bool:
 def _misshapen(problem: ValidationError) -> dict[str, str]:
     """One complaint per key; where several readings of it failed, the shortest says enough."""
     lines: dict[str, list[str]] = {}
+    expected: dict[str, list[str]] = {}
+    given: dict[str, str] = {}
     for error in problem.errors(include_url=False):
         # "int", "list[…]" and the like name the readings of a union: they are not keys of the file.
         where = [str(part) for part in error["loc"] if not _names_a_type(part)]
+        key = ".".join(where) or "the file"
+        if meant := EXPECTED.get(error["type"]):
+            expected.setdefault(key, []).append(meant.format(**error.get("ctx", {})))
+            given[key] = f"{error['input']!r:.60}"
+            continue
         message = error["msg"].removeprefix("Value error, ")
         if error["type"] == "missing":
             message = "is missing"
         elif error["type"] == "extra_forbidden":
             message = f"unknown key{nearest(where[-1], _keys(where[:-1]))}"
-        lines.setdefault(".".join(where) or "the file", []).append(message)
+        lines.setdefault(key, []).append(message)
+    for key, words in expected.items():
+        must = f"must be {' or '.join(dict.fromkeys(words))}, got {given[key]}"
+        lines.setdefault(key, []).append(must)
     return {key: " or ".join(dict.fromkeys(said)) for key, said in lines.items()}
 
 

@@ -118,6 +118,8 @@ class Store(Displayed):
     def create(cls, path: str | Path) -> Store:
         """The store in that folder, which is made, unless it is one."""
         folder = files.as_path(path)
+        if folder.exists() and not folder.is_dir():
+            raise InvalidFile(f"{path} is not a folder; give a new folder, or an existing store.")
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if not (folder / "store.json").exists():

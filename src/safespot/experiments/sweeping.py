@@ -14,6 +14,7 @@ import contextlib
 import logging
 import multiprocessing
 import os
+import reprlib
 import signal
 import threading
 import time
@@ -336,16 +337,23 @@ def _check(runs: Iterable[RunSpec]) -> None:
         try:
             make_learner(run)
         except SafespotError as problem:
-            wrong.setdefault(f"  {run.problem}, {run.learner} {run.learner_options}: {problem}")
+            wrong.setdefault(f"  {run.problem}, {run.learner} {_shown(run)}: {problem}")
             with contextlib.suppress(SafespotError):  # it may hide what is wrong with the learner
                 read_setting(run.setting)
                 continue
             try:
                 check_options(run.learner, run.learner_options, anytime=run.anytime)
             except SafespotError as other:
-                wrong.setdefault(f"  {run.learner} {run.learner_options}: {other}")
+                wrong.setdefault(f"  {run.learner} {_shown(run)}: {other}")
     if wrong:
         raise InvalidOption("invalid configuration:\n" + "\n".join(wrong))
+
+
+def _shown(run: RunSpec) -> str:
+    """The options of a run's learner, without the numbers of a whole policy."""
+    brief = reprlib.Repr()
+    brief.maxlevel, brief.maxlist, brief.maxdict = 3, 4, 20
+    return brief.repr(run.learner_options)
 
 
 def _warm(runs: Iterable[RunSpec]) -> None:

@@ -30,7 +30,7 @@ class Actions:
 
     def __init__(self, env: Any, *, masked: bool = True) -> None:
         space = getattr(env, "action_space", None)
-        if space is None:
+        if space is None or isinstance(env, type):
             raise InvalidOption(
                 f"expected a Gymnasium environment, got {env!r}. gymnasium.make(name) makes one."
             )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ..arrays import as_floats
-from ..errors import InvalidOption
+from ..errors import InvalidOption, SafespotError
 from .actions import Actions
 from .steps import TOTAL, Found, Source, Step, finder
 
@@ -78,6 +78,5 @@ def _playable(what: str) -> Iterator[None]:
     try:
         yield
     except Exception as problem:
-        raise InvalidOption(
-            f"the environment's first step {what}: {type(problem).__name__}: {problem}"
-        ) from problem
+        kind = "" if isinstance(problem, SafespotError) else f"{type(problem).__name__}: "
+        raise InvalidOption(f"the environment's first step {what}: {kind}{problem}") from problem

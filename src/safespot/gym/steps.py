@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Float, Int
-from ..errors import InvalidEpisode
+from ..errors import InvalidEpisode, nearest
 
 SIGNALS = ("rewards", "constraints", "thresholds")
 TOTAL = "threshold_total"  # of info: a hint for the whole episode
@@ -62,7 +62,10 @@ def finder(source: Source) -> Found:
         try:
             return step.info[source]
         except KeyError:
-            raise InvalidEpisode(f"info has no {source!r}; it has {sorted(step.info)}.") from None
+            hint = nearest(source, list(step.info)) or "."
+            raise InvalidEpisode(
+                f"info has no {source!r}{hint} It has {', '.join(map(repr, step.info)) or 'nothing'}."
+            ) from None
 
     return look
 

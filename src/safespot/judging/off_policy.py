@@ -135,6 +135,10 @@ def evaluate_log(
         True
 
     """
+    if not isinstance(log, Log):
+        raise InvalidOption(
+            f"evaluate_log takes a log, as read_log gives it; got {type(log).__name__}."
+        )
     delta = as_delta(delta)
     f = make_interface(**log.interface)
     if len(log.episodes) < FEWEST:

@@ -137,6 +137,8 @@ def propose(
         episodes would prove it.
 
     """
+    if not isinstance(log, Log):
+        raise InvalidOption(f"propose takes a log, as read_log gives it; got {type(log).__name__}.")
     delta, xi = as_delta(delta), AnyOptions(episodes=None, stance=stance).xi
     cases = as_count("cases", cases, least=1, error=InvalidOption)
     if not log.episodes:

@@ -72,11 +72,17 @@ def counted(
             "Each step has its own counts. Nothing in the log contradicts that all steps are alike: read with "
             "stationary=True, they would share them."
         )
-    out = (
-        f"{followed.untried:,} actions that nobody took in a state stay out of it, and so do {followed.rare:,} that "
-        f"were taken in fewer than {cases} cases."
-    )
-    return steps, out
+    return steps, _left_out(followed, cases)
+
+
+def _left_out(followed: Followed, cases: int) -> str:
+    """Which actions are not followed, in the states that somebody was in."""
+    untried, rare = followed.untried, followed.rare
+    if not untried + rare:
+        return "No action is left out in any state of the log."
+    parts = [f"{untried:,} that nobody took there"] * bool(untried)
+    parts += [f"{rare:,} taken in fewer than {cases:,} cases"] * bool(rare)
+    return f"Choices (an action in a state) that are not followed: {' and '.join(parts)}."
 
 
 def practice(log: Log, f: Interface, certificate: Certificate, seen: Seen) -> Iterator[str]:
@@ -89,9 +95,11 @@ def practice(log: Log, f: Interface, certificate: Certificate, seen: Seen) -> It
     for i, verdict in enumerate(certificate.verdict):
         low, high = (float(end[i]) for end in certificate.difference_bounds)
         mean = float(np.abs(f.units.constraints.scale[i]) * seen.difference[i])
+        confidence, both = certificate.confidence, certificate.difference_confidence
+        ends = f" (both ends with confidence {both:.3g})" if both < confidence else ""
         yield (
-            f"What was done is {words[verdict]} {called(log, i)}: its room was {mean:.4g} on average, and lies in "
-            f"[{low:.4g}, {high:.4g}] (confidence {certificate.difference_confidence:.3g})."
+            f"What was done is {words[verdict]} {called(log, i)} (confidence {confidence:.3g}): its room was "
+            f"{mean:.4g} on average, and lies in [{low:.4g}, {high:.4g}]{ends}."
         )
 
 

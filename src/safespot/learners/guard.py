@@ -331,9 +331,11 @@ class Guard(Learner):
         m, least = self.interface.m, -self.declared.least * self._scale
         budget = as_floats("budget", given, error=InvalidOption)
         if budget.shape not in ((), (m,)) or (budget < least * (1.0 - ROUNDING)).any():
+            each = f", or one for each of the {m} constraints," * (m > 1)
+            ends = ", ".join(f"{end:g}" for end in least)
             raise InvalidOption(
-                f"budget is {budget.tolist()}; expected a number, or one for each of the {m} constraints, of at least "
-                f"{least.tolist()}: one episode can cost as much."
+                f"budget is {budget.tolist()}; expected a number{each} of at least {ends}: one episode can cost as "
+                "much."
             )
         return np.array(np.broadcast_to(budget, (m,)))
 

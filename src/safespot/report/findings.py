@@ -345,7 +345,7 @@ def _names(abouts: Sequence[dict[str, Any]]) -> list[str]:
 def _titles(settings: Sequence[dict[str, Any]]) -> list[str]:
     """For each study its problem, and all in which it differs from some other."""
     flats = [
-        {"problem": _title(s), "episodes": s["episodes"], "signals": s["signals"]}
+        {"problem": problem_title(s), "episodes": s["episodes"], "signals": s["signals"]}
         | s["problem_options"]
         for s in settings
     ]
@@ -356,7 +356,7 @@ def _titles(settings: Sequence[dict[str, Any]]) -> list[str]:
     ]
 
 
-def _title(setting: dict[str, Any]) -> str:
+def problem_title(setting: dict[str, Any]) -> str:
     """What a problem is called: its name, or that of its file."""
     if setting["problem"] != "file":
         return str(setting["problem"])

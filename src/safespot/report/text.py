@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..experiments.summary import Estimate
-from .findings import Line, Study
+from .findings import Line, Study, problem_title
 from .logs import in_model, of_model
 
 SIGNS = {">=": "≥", "<=": "≤"}
@@ -65,7 +65,7 @@ def what(study: Study) -> str:
     groups = "" if len(study.lines) == 1 else f" for each of {len(study.lines)} settings"
     sizes = {"state": cmdp.S, "action": cmdp.A, "step": cmdp.H, "limit": cmdp.m}
     size = ", ".join(_count(n, word) for word, n in sizes.items())
-    problem = of_model(study) or f"“{study.lines[0].group.about['problem']}”"
+    problem = of_model(study) or f"“{problem_title(study.lines[0].group.about)}”"
     return (
         f"{_learner(learners)} learned {problem} ({size}) over {study.episodes:,} episodes, with "
         f"{many} {'seed' if many == '1' else 'seeds'}{groups}."

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import ipaddress
 import signal
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from ..arrays import Episode
-from ..errors import InvalidOption, MissingPackage
+from ..errors import InUse, InvalidOption, MissingPackage
 from ..learners import Learner
 from ..syscalls import raise_limit_of_files
 from .desk import Desk, Settings, open_desk
@@ -40,6 +43,7 @@ def serve(
     desk = open_desk(folder, settings)
     try:
         warm_up(desk.durable.learner)
+        sockets = bind(host, port)
     except BaseException:
         desk.ledger.close()
         desk.durable.close()
@@ -48,10 +52,42 @@ def serve(
     ready(desk)
     # uvicorn raises it once more when everything is closed: to have stopped is a success.
     signal.signal(signal.SIGTERM, lambda *_: None)
-    uvicorn.run(
+    config = uvicorn.Config(
         make_service(desk), host=host, port=port, log_level="warning", access_log=False,
         timeout_graceful_shutdown=GRACE, server_header=False, ws="none", http=Connection,
     )  # fmt: skip
+    server = uvicorn.Server(config)
+    with contextlib.suppress(KeyboardInterrupt):
+        server.run(sockets)
+    if not server.started:  # uvicorn has said why
+        raise SystemExit(1)
+
+
+def bind(host: str, port: int) -> list[socket.socket]:
+    """A socket for each address of a host: here, where it can be said why there is none."""
+    made: list[socket.socket] = []
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as problem:
+        raise InvalidOption(
+            f"{host!r} is no address of this machine: {problem.strerror or problem}."
+        ) from None
+    failed: OSError | None = None
+    for family, _, _, _, address in dict.fromkeys(found):
+        try:
+            made.append(socket.create_server(address, family=family))
+        except OSError as problem:  # of a name with several addresses, one may be switched off
+            failed = problem
+    taken = failed is not None and failed.errno == errno.EADDRINUSE
+    if failed is None or (made and not taken):
+        return made
+    for each in made:
+        each.close()
+    if taken:
+        raise InUse(
+            f"port {port} of {host} is taken already. Close what listens there, or choose another: --port."
+        )
+    raise InvalidOption(f"cannot listen on port {port} of {host}: {failed.strerror or failed}.")
 
 
 def is_loopback(host: str) -> bool:

@@ -72,7 +72,7 @@ def add_token(folder: Path, name: str, rights: Sequence[str]) -> str:
             raise UnknownName(unknown("right", right, RIGHTS))
     if not rights:
         raise InvalidOption("a token needs a right: decide, read or administer.")
-    _check_learner(folder)
+    check_learner(folder)
     token = secrets.token_urlsafe(32)
     chosen = tuple(right for right in RIGHTS if right in rights)
     with _alone(folder):
@@ -85,11 +85,13 @@ def add_token(folder: Path, name: str, rights: Sequence[str]) -> str:
 
 def revoke_token(folder: Path, name: str) -> None:
     """The token of that name is not taken any more."""
-    _check_learner(folder)
+    check_learner(folder)
     now, who = time.time(), getpass.getuser()
     with _alone(folder):
         known = read_tokens(folder)
         names = [each.name for each in known if each.revoked is None]
+        if not names:
+            raise UnknownName(f"there is no token {name!r}: {folder} has none.")
         if name not in names:
             raise UnknownName(unknown("token", name, names))
         _write(
@@ -120,6 +122,7 @@ def _write(folder: Path, tokens: Sequence[Token]) -> None:
     files.replace(folder / FILE, data + b"\n", private=True)
 
 
-def _check_learner(folder: Path) -> None:
+def check_learner(folder: Path) -> None:
+    """Raise unless a durable learner is there."""
     if not (folder / "identity").exists():
         raise InvalidFile(f"there is no durable learner in {folder}; safespot.open makes one.")
