@@ -127,9 +127,10 @@ def test_an_answer_is_json_that_every_program_reads() -> None:
 
 def test_policies_are_written_as_arrays_or_as_lists(tmp_path: Path) -> None:
     policy = np.array([[[0.25, 0.75]]])
-    for name in ("a.npy", "a.json"):
+    for name in ("a.npy", "a", "a.json"):
         write_policy(tmp_path / name, policy)
-    np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), policy)
+    for name in ("a.npy", "a"):
+        np.testing.assert_array_equal(np.load(tmp_path / name), policy)
     assert json.loads((tmp_path / "a.json").read_text()) == policy.tolist()
 
 

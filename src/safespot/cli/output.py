@@ -16,7 +16,7 @@ def print_json(answer: Any) -> None:
 
 
 def write_policy(path: Path, policy: Any) -> None:
-    """A policy ``[H,S,A]`` as `.npy`, or as lists where the name ends in `.json`; whole or not at all."""
+    """A policy ``[H,S,A]`` as NumPy's `.npy`, or as lists where the name ends in `.json`; whole or not at all."""
     import numpy as np
 
     from ..files import as_path, replace
@@ -24,7 +24,7 @@ def write_policy(path: Path, policy: Any) -> None:
     content = io.BytesIO()
     if path.suffix == ".json":
         content.write(json.dumps(np.asarray(policy).tolist()).encode())
-    elif path.suffix == ".npy":
+    elif path.suffix in (".npy", ""):
         np.save(content, policy)
     else:
         raise InvalidFile(f"{path}: expected a name that ends in .npy or .json.")
