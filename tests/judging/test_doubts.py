@@ -238,6 +238,23 @@ def test_a_meter_of_a_log_with_gaps_says_that_it_proves_nothing(tmp_path: Path) 
             assert "not proven 10 episodes were left out" in repr(meter)
 
 
+def test_a_budget_for_exploring_that_nothing_proves_any_more_is_told_once() -> None:
+    learner = ss.SpotEpochs(**FACE, explore_budget=50.0)
+    learner.observe(plain_episode())
+    with pytest.warns(UserWarning, match="explore_budget is kept: 2 signals"):
+        learner.observe(plain_episode(clipped=2))
+    learner.observe(plain_episode(clipped=1))  # warnings are errors
+    ss.SpotEpochs(**FACE).observe(plain_episode(clipped=2))  # there is no budget
+
+
+def test_an_alarm_says_what_it_doubts() -> None:
+    alarm = ss.SafetyAlarm(FACE, 100)
+    alarm.observe(plain_episode())
+    assert "not proven" not in repr(alarm)
+    alarm.observe(plain_episode(clipped=3))
+    assert "not proven 3 signals lay outside" in repr(alarm)
+
+
 def test_a_guard_that_was_charged_for_a_log_with_gaps_says_that_it_proves_nothing() -> None:
     """What was left of it would be a surplus, to be spent later."""
     guard = ss.Guard(fresh(), ALWAYS, budget=10)

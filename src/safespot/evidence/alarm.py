@@ -97,7 +97,13 @@ class SafetyAlarm(Displayed):
         return int(self.state.counted[0])
 
     def _facts(self) -> dict[str, Any]:
-        return {"episodes": self.episodes, "ringing": self.ringing, "evidence": self.evidence}
+        doubts = self.interface.doubts.sentences()
+        return {
+            "episodes": self.episodes,
+            "ringing": self.ringing,
+            "evidence": self.evidence,
+            **({"not proven": "; ".join(doubts)} if doubts else {}),
+        }
 
     def save(self, path: str | Path) -> None:
         """Write everything to a file; `load` goes on as if nothing had happened."""

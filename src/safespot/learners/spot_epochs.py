@@ -119,7 +119,7 @@ class SpotEpochs(Learner):
         self._known = known_payoffs(f, o)
         self._budget = explore_budget(f, self.declared, o.explore_budget)
         self._certificates: tuple[Certified, ...] = ()
-        self._warned = False
+        self._warned = self._told_doubts = False
         self._mask = np.ascontiguousarray(
             f.mask[:1] if (f.mask == f.mask[:1]).all() else f.mask
         ).reshape(-1, f.S * f.A)
@@ -177,10 +177,22 @@ class SpotEpochs(Learner):
         _, digest = self.identify(played)
         own = digest is None or digest == policy_digest(self.state.pi)
         self.interface.doubts.note(episode)
+        self._tell_doubts()
         self.make_room()
         self.state.clock[phases.OWN] = own
         observe_episode(self.rates, self.state, self.statistics, self.window, inside)
         self.settle()
+
+    def _tell_doubts(self) -> None:
+        """Warn once where the data contradict what the budget for exploring rests on."""
+        doubts = self.interface.doubts.sentences()
+        if doubts and len(self._budget) and not self._told_doubts:
+            self._told_doubts = True
+            warnings.warn(
+                f"nothing proves any more that explore_budget is kept: {'; '.join(doubts)}. Begin anew, with ranges "
+                "that all signals lie in.",
+                stacklevel=3,
+            )
 
     # Between episodes
 
