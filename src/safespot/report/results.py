@@ -40,7 +40,7 @@ def head(study: Study) -> list[Cell]:
     ]
     when = "at the end" if study.log is None else "of the model"
     known = [Cell(f"Known of {limit_name(study, i)}", when) for i in range(study.m)]
-    violation = [Cell("Violation", "an episode, early"), Cell("Violation", "an episode, late")]
+    violation = [Cell("Violation", f"losses only, {part}") for part in ("early", "late")]
     certified = [Cell("Certified", "after episode")] if proving(study) else []
     return [Cell("", ""), reward, *each, *violation, *known, *certified]
 
