@@ -128,9 +128,3 @@ def test_the_report_of_a_log_proves_nothing_from_simulated_episodes(
     for claim in ("What the episodes alone prove", "Exploring, trials and certificates"):
         assert claim not in page
     assert "<h1>log[1].csv</h1>" in page
-
-
-def test_a_policy_is_written_as_what_its_name_says_or_not_at_all(log: str, tmp_path: Path) -> None:
-    with pytest.raises(ss.InvalidFile, match=r"next\.csv: expected a name that ends in \.npy or"):
-        said("propose", log, *OPTIONS, "--out", str(tmp_path / "next.csv"))
-    assert not (tmp_path / "next.csv").exists()

@@ -408,7 +408,7 @@ def test_the_page_describes_a_sweep_and_every_key_of_it(tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "experiments.md").read_text()
     (text,) = re.findall(r"```toml\n(.*?)```", page, re.S)
     (tmp_path / "sweep.toml").write_text(text)
-    assert len(read_spec(tmp_path / "sweep.toml").runs()) == 2 * (3 + 1) * 8
+    assert len(read_spec(tmp_path / "sweep.toml").runs()) == 2 * (3 + 1 + 1) * 8
     for model, prefix in ((Spec, ""), (ProblemSpec, "problem."), (LearnerSpec, "learners.")):
         for name in model.model_fields:
             if name not in ("problem", "learners"):

@@ -7,8 +7,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..errors import InvalidFile
-
 
 def print_json(answer: Any) -> None:
     """One document on standard output."""
@@ -24,8 +22,6 @@ def write_policy(path: Path, policy: Any) -> None:
     content = io.BytesIO()
     if path.suffix == ".json":
         content.write(json.dumps(np.asarray(policy).tolist()).encode())
-    elif path.suffix in (".npy", ""):
-        np.save(content, policy)
     else:
-        raise InvalidFile(f"{path}: expected a name that ends in .npy or .json.")
+        np.save(content, policy)
     replace(as_path(path), content.getvalue())

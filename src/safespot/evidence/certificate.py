@@ -269,7 +269,7 @@ def policy_digest(policy: ArrayLike) -> str:
         '891f9768fbcea5b5'
 
     """
-    return checksum({"policy": as_floats("policy", policy)}, {})
+    return checksum({"policy": as_floats("policy", policy, missing=True)}, {})
 
 
 def data_digest(learner: Any) -> str:
