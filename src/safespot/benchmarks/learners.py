@@ -80,11 +80,9 @@ def episodes() -> Sequence[Row]:
     }  # fmt: skip
     rows = []
     for name in ss.learners.names():
-        options = {
-            "thresholds": problem.cmdp.thresholds,
-            "bonus_scale": 0.01,
-            **needs.get(name, {}),
-        }
+        options = {"thresholds": problem.cmdp.thresholds, **needs.get(name, {})}
+        if "bonus_scale" in ss.learners.options(name):  # learners in phases have none
+            options["bonus_scale"] = 0.01
         for T in (100, 10_000):  # the first run compiles
             learner = ss.learners.make(name, problem.interface, episodes=T, **options)
             training = Training(problem, learner)  # finds the optimum, which is no learner's work

@@ -35,7 +35,6 @@ TOUCHED = (
     6  # arrays [H,S,A] of a step: policy, logits, visits, two sums of signals, optimistic values
 )
 TIMES = 2.0  # as fast as the plain compiled loop at least, or something was lost
-PASSES = 4.0  # of copying, at most; likewise
 AGREE = 1e-9  # how far regret and violation of both sides may differ, relatively
 MICRO = 1e6
 
@@ -320,8 +319,6 @@ def against_copying() -> list[Row]:
                 1e3 * turns.ours,
                 "ms",
                 versus=1e3 * turns.ours * turns.ratio,
-                target=f"≤ {PASSES:g} passes",
-                reached=turns.ratio >= 1.0 / PASSES,
                 note=f"{1 / turns.ratio:.2f} passes; {1 / exponentials.ratio:.2f} passes of `np.exp` over the policy, "
                 f"{1e3 * exponentials.theirs:.2g} ms each; {share:.0%} of the states learn ({of_met:.0%} of those "
                 f"met), {training.transitions() / 1e6:.2g} million transitions observed",
