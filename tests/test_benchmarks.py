@@ -1,0 +1,24 @@
+"""Benchmarks measure what they say; figures are looked at, not tested."""
+
+from __future__ import annotations
+
+import pytest
+
+import safespot as ss
+from safespot.benchmarks import environments, learners
+
+
+def test_the_clocks_of_an_environment_see_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environments, "EPISODES", 20)
+    box = ss.BlackBox(environments.Idle(), horizon=14)
+    loop, alone, learning, steps = environments.measure(box)
+    assert steps == 14 * 20
+    assert min(loop, alone, learning) > 0.0
+    assert environments.measure(box)[3] == steps  # the clocks are gone again
+
+
+@pytest.mark.slow
+def test_an_episode_of_every_learner_is_timed() -> None:
+    rows = learners.episodes()
+    assert [row.what.partition(",")[0] for row in rows] == list(ss.learners.names())
+    assert all(row.measured > 0.0 for row in rows)
