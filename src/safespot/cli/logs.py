@@ -84,7 +84,7 @@ def solve_log(target: str, options: dict[str, Any], policy: Path | None, as_json
     from ..data.model_files import read_model
     from ..judging.propose_log import proven_limits
     from ..model.oracle import solve
-    from .problems import limit_name
+    from .problems import limits_of
 
     log, model = read_model(target, **options)
     print(log, model, sep="\n", file=sys.stderr)
@@ -94,17 +94,14 @@ def solve_log(target: str, options: dict[str, Any], policy: Path | None, as_json
     if policy is not None:
         write_policy(policy, solution.policy)
     of = f"the empirical model of {model.episodes:,} episodes"
+    known = limits_of(model.cmdp, solution.constraints, solution.multipliers)
     limits: list[dict[str, Any]] = [
         {
-            "name": limit_name(model.cmdp, i),
-            "sense": model.cmdp.senses[i],
-            "limit": float(model.cmdp.limits[i]),
-            "value": float(solution.constraints[i]),
-            "multiplier": float(solution.multipliers[i]),
+            **limit,
             "standard_error": float(errors[i]),
             "proven": [float(lower[i]), float(upper[i])],
         }
-        for i in range(model.cmdp.m)
+        for i, limit in enumerate(known)
     ]
     if as_json:
         print_json(

@@ -179,7 +179,9 @@ def first_proof(source: Run | Log | DurableLearner, delta: float = 0.05) -> int 
     ends = []
     for start, share in _starts(len(seen.rows), as_delta(delta)):
         rows = np.ascontiguousarray(seen.rows[start:, 2 : 2 + 2 * past.known.m : 2])
-        level = levels(past.declared, share, moving=True)[2 : 2 + 2 * past.known.m : 2].copy()
+        level = levels(past.declared, share, moving=past.moving)[
+            2 : 2 + 2 * past.known.m : 2
+        ].copy()
         counted = proven_after(
             changing_means(rows.shape[1]), rows, level, kept, np.empty(len(kept))
         )

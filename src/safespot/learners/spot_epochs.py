@@ -185,8 +185,9 @@ class SpotEpochs(Learner):
 
     def _tell_doubts(self) -> None:
         """Warn once where the data contradict what the budget for exploring rests on."""
-        doubts = self.interface.doubts.sentences()
-        if doubts and len(self._budget) and not self._told_doubts:
+        if not len(self._budget) or self._told_doubts:
+            return
+        if doubts := self.interface.doubts.sentences():
             self._told_doubts = True
             warnings.warn(
                 f"nothing proves any more that explore_budget is kept: {'; '.join(doubts)}. Begin anew, with ranges "
