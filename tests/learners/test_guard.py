@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import safespot as ss
-from safespot.benchmarks import guard as study
+from studies import guard as study
 from safespot.gym.problem_env import ProblemEnv
 from safespot.learners.budget import UPPER
 from tests.evidence.reference import changing_sum

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import safespot as ss
-from safespot.benchmarks.extended import extended_program
+from studies.speed.extended import extended_program
 from safespot.experiments.settings import make_learner
 from safespot.experiments.spec import as_spec
 from safespot.experiments.worker import perform

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import safespot as ss
 from safespot.arrays import Float
-from safespot.benchmarks.extended import extended_program
+from studies.speed.extended import extended_program
 from safespot.learners import plausible_models as plausible
 from safespot.learners.plausible_models import Models, best_response, optimistic_plan
 from safespot.spot.optimism import make_radii

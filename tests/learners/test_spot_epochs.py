@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import safespot as ss
-from safespot.benchmarks.epoch_proofs import Shrunk, tempting
+from studies.epoch_proofs import Shrunk, tempting
 from safespot.evidence.certificate import policy_digest
 from safespot.learners import epoch_trials, phases
 from safespot.learners.exploring import Exploration, explore

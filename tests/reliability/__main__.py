@@ -20,7 +20,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from safespot.benchmarks.record import write_between
+from studies.record import write_between
 from tests.reliability import durability, kernel_faults, survival
 from tests.reliability.disks import InPlace, Power, Unnamed, Unsynced
 from tests.reliability.long_runs import long_run

@@ -19,7 +19,6 @@ from ..model.oracle import Slater, Solution, slater, solve
 from ..model.problem import Problem
 from ..model.signals import Bernoulli, Beta, Deterministic, Drift, Gaussian, Law
 from ..storage.tables import FORMATS
-from ..training.lemma_audit import Yardstick, make_yardstick
 from ..training.metrics import Optima
 from .checking import FILE, check_options
 from .spec import LawSpec, RunSpec, SignalsSpec, file_checksum
@@ -124,11 +123,6 @@ class Setting:
     def optima(self) -> Optima:
         """The optimum of every episode."""
         return Optima(self.problem)
-
-    @functools.cached_property
-    def yardstick(self) -> Yardstick:
-        """What audits compare with."""
-        return make_yardstick(self.problem.cmdp)
 
     @functools.cached_property
     def slater(self) -> Slater:

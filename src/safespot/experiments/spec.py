@@ -235,7 +235,7 @@ class Spec(_Record):
     problem: Problems
     learners: Annotated[list[LearnerSpec], Field(min_length=1)]
     record: Literal["log", "all"] | Count = "log"
-    track: Literal["every", "grid", "audit"] = "every"
+    track: Literal["every", "grid"] = "every"
 
     def runs(self) -> list[RunSpec]:
         """Every run once, seeds innermost."""

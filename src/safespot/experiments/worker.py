@@ -216,5 +216,4 @@ def fresh(run: RunSpec) -> Training:
         run.record,
         run.track,
         setting.optima,
-        setting.yardstick if run.track == "audit" else None,
     )

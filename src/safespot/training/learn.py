@@ -34,18 +34,9 @@ from ..model.simulation import (
     stream_states,
     streams_at,
 )
-from .lemma_audit import (
-    COLUMNS,
-    Audit,
-    Yardstick,
-    derive_audit,
-    make_audit,
-    make_yardstick,
-)
 from .loop import Learning, Played, Playing, Truth, Watching, play_chunk
 from .metering import make_metering, shown
 from .metrics import ACCUMULATED, RECORDED, Optima, empty_record, empty_tracker, grid
-from .observers import Nobody
 from .origin import origin_of
 from .progress import Progress
 from .recorded import Callback, recorded
@@ -74,8 +65,7 @@ def learn(
         seed: names the noise. Episode t has the same noise whether or not the learner was stopped before it.
         record: "log" (32 episodes a decade), "all", or every k-th episode.
         track: "every" evaluates the policy of every episode exactly; "grid" only the recorded ones, for models so
-            large that evaluation costs more than learning; "audit" every one, and what the paper's lemmas speak of
-            too (`safespot.training.lemma_audit`).
+            large that evaluation costs more than learning.
         progress: show a line on standard error, or a bar in a notebook.
         callback: called at every recorded episode with its `Recorded`; where it returns False, the run ends there.
             `TensorBoard` and `MLflow` are ready ones.
@@ -173,11 +163,10 @@ class Training:
         record: str | int = "log",
         track: str = "every",
         optima: Optima | None = None,
-        yardstick: Yardstick | None = None,
     ) -> None:
         total = check_episodes(learner, episodes)
-        if track not in ("every", "grid", "audit"):
-            raise InvalidOption(f"track must be 'every', 'grid' or 'audit', got {track!r}.")
+        if track not in ("every", "grid"):
+            raise InvalidOption(f"track must be 'every' or 'grid', got {track!r}.")
         _check_fit(problem, learner)
         cmdp = problem.cmdp
         H, m, units = cmdp.H, cmdp.m, cmdp.units
@@ -213,10 +202,6 @@ class Training:
             progress=np.full(1, np.nan),
         )
         self.tracker = empty_tracker(cmdp.S, cmdp.A, m, learner.episode - 1)
-        self.audit: Audit | None = None
-        if track == "audit":
-            found = make_yardstick(cmdp) if yardstick is None else yardstick
-            self.audit = make_audit(cmdp, learner, len(self.record.episodes), found)
         self.most = max(1, NOISE_NUMBERS // (1 + H * (3 + 2 * m)))
         self.size = min(16, self.most)
         episodes = min(self.most, total)
@@ -254,13 +239,7 @@ class Training:
         if drift is not None:
             self.playing.progress[:n] = [drift.progress(first + j) for j in range(n)]
             self.playing.optima[:n] = self.optima(np.arange(first, first + n))
-        watching = Watching(
-            self.track != "grid",
-            self.tracker,
-            self.record,
-            self.metering,
-            Nobody() if self.audit is None else self.audit,
-        )
+        watching = Watching(self.track != "grid", self.tracker, self.record, self.metering)
         done = 0
         while done < n:
             learner.make_room()
@@ -289,8 +268,6 @@ class Training:
             "meter": {**meter_arrays(self.metering.state), "rows": self.metering.rows[:rows]},
             "clock": {"streams": stream_states(self.streams), "seconds": np.array(self.seconds)},
         }
-        if self.audit is not None:
-            parts["audit"] = {"totals": self.audit.totals, "rows": self.audit.rows[:rows]}
         return {
             f"{part}.{k}": array for part, arrays in parts.items() for k, array in arrays.items()
         }
@@ -313,10 +290,6 @@ class Training:
         for name, array in meter_arrays(self.metering.state).items():
             _put(array, found[name])
         _put(self.metering.rows[:written], parts["meter"]["rows"])
-        if self.audit is not None:
-            _put(self.audit.totals, parts["audit"]["totals"])
-            _put(self.audit.rows[:written], parts["audit"]["rows"])
-            derive_audit(self.audit, self.learner)
         states, seconds = stream_states(self.streams), np.array(self.seconds)
         _put(states, parts["clock"]["streams"])
         _put(seconds, parts["clock"]["seconds"])
@@ -380,9 +353,6 @@ class Training:
             seconds=self.seconds,
             origin=self.origin,
             played=self.learner.episode - self.first,
-            audit={}
-            if self.audit is None
-            else dict(zip(COLUMNS, self.audit.rows[:rows].T, strict=True)),
         )
 
 

@@ -25,7 +25,6 @@ from ..spot.limits import has_room
 from ..spot.visits import Statistics
 from .metering import Metering, count_episode
 from .metrics import Record, Tracker, track, write_row
-from .observers import look_after, look_before
 
 
 class Truth(NamedTuple):
@@ -62,13 +61,12 @@ class Playing(NamedTuple):
 
 
 class Watching(NamedTuple):
-    """What is watched: exact values, what play itself proves, and whatever the observer looks at."""
+    """Exact values, and what play itself proves."""
 
     every: bool  # episode, or only the recorded ones
     tracker: Tracker
     record: Record
     metering: Metering
-    observer: Any  # a record of `observers`
 
 
 class Learning(NamedTuple):
@@ -100,7 +98,6 @@ def play_chunk(
     for n in range(first, last):
         if not has_room(statistics, window):
             return n
-        look_before(watching.observer, rates, policy, window, watching.tracker)
         row = watching.record.written[0]
         t = state.finished[0] + 1
         if playing.progress[n] != played.progress[0]:
@@ -122,10 +119,6 @@ def play_chunk(
         recorded = watching.record.written[0] > row
         count_episode(watching.metering, episode, row, recorded)
         answer = learning_step(rates, state, statistics, window, episode)
-        look_after(
-            watching.observer, truth, rates, state, statistics, window, played, watching.tracker,
-            row, recorded,
-        )  # fmt: skip
         if answer == DUE:
             return n + 1
         stale |= answer == MOVED

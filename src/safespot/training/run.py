@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +27,8 @@ class Run(Displayed):
     """What `learn` returns, in the user's terms; every array has one row per recorded episode.
 
     Regret and violation are cumulative up to and including the episode. `track` says whether every episode was
-    evaluated ("every") or only the recorded ones, with the trapezoidal rule between them ("grid"). `audit` has the
-    columns of `safespot.training.lemma_audit` where it was "audit". `evidence` is what the episodes alone prove of the
-    violation: bounds that a `SafetyMeter` gives without the truth.
+    evaluated ("every") or only the recorded ones, with the trapezoidal rule between them ("grid"). `evidence` is what
+    the episodes alone prove of the violation: bounds that a `SafetyMeter` gives without the truth.
 
     Examples:
         >>> import safespot as ss
@@ -63,7 +62,6 @@ class Run(Displayed):
     seconds: float
     origin: Origin
     played: int  # how many episodes
-    audit: dict[str, Float] = field(default_factory=dict)  # column -> [.], inside units
     discretizer: Any = None  # of the environment's observations, where there is one
 
     @property

@@ -40,7 +40,6 @@ def write_run(run: Run, path: str | Path) -> None:
     for name in EVIDENCE:
         arrays |= _ends(f"evidence.{name}", getattr(run.evidence, name))
     arrays["evidence.episodes"] = run.evidence.episodes
-    arrays |= {f"audit.{name}": values for name, values in run.audit.items()}
     with scratch() as folder:  # whatever a learner writes, it writes to a file
         run.learner.save(Path(folder, "learner"))
         arrays["learner"] = np.frombuffer(Path(folder, "learner").read_bytes(), np.uint8)
@@ -80,9 +79,6 @@ def read_run(kind: type[R], path: str | Path) -> R:
             seconds=float(about["seconds"]),
             origin=Origin(int(about["first"]), None, _gone),
             played=as_count("played", about["played"], least=0, error=InvalidFile),
-            audit={
-                n.removeprefix("audit."): a for n, a in arrays.items() if n.startswith("audit.")
-            },
             discretizer=None if recipe is None else numbering(recipe),
         )
     except (SafespotError, KeyError, TypeError, ValueError, IndexError) as problem:

@@ -42,8 +42,6 @@ def columns(run: Run) -> Columns:
     ):
         for i in range(each.shape[1]):
             found[f"{name}_{i}"] = np.ascontiguousarray(each[:, i])
-    for name, values in run.audit.items():
-        found[f"audit_{name}"] = np.ascontiguousarray(values)
     return {name: values for name, values in found.items() if values is not None}
 
 

@@ -1,1 +1,0 @@
-"""Side-by-side measurements; `python -m safespot.benchmarks` runs them all."""
