@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow test-bounds test-matrix test-reliability test-mutants check format bench docs vega clean
+.PHONY: demo test test-slow test-bounds test-matrix test-reliability test-mutants check format verify bench docs vega clean
 
 # A chemotherapy whose tolerance nobody knows: learned under three stances, and with the tolerance known, beside SPOT.
 demo: .venv/ready
@@ -40,8 +40,12 @@ format: .venv/ready
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
+# The claims, judged by experiments: about an hour; SIZE=quick takes two minutes.
+verify: .venv/ready
+	$(BIN)/python -m studies.claims --size $(or $(SIZE),full)
+
 bench: .venv/ready
-	$(BIN)/python -m safespot.benchmarks
+	$(BIN)/python -m studies.speed
 
 # The site, into site/: open site/index.html.
 docs: .venv/ready

@@ -61,37 +61,6 @@ def main(folder: Path) -> None:
     threshold(folder / "start-threshold.svg", problem, stances["half way"], budget)
     curves(folder / "start-stances.svg", stances, [wear, water])
 
-    price: Panel = (
-        "price of wear (multiplier)",
-        lambda run: run.multipliers[:, 0],
-        optimum.multipliers[0],
-        "the true price",
-    )
-    own_steps: dict[str, Any] = {
-        "policy_step": None,
-        "dual_step": None,
-    }  # the paper's, which depend on rho
-    rhos = {
-        f"rho = {value:.3g}": learn(rho=value, stance=0.5, **own_steps)
-        for value in (0.5, rho, 30.0)
-    }
-    curves(folder / "start-rho.svg", rhos, [price, wear])
-
-    drift = ss.Drift([0.9], first=5_000, last=10_000)
-    moving = ss.Problem(problem.cmdp, ss.Signals(drift=drift))
-    true = lambda t: np.array([budget + (0.9 - budget) * drift.progress(each) for each in t])  # noqa: E731
-    in_use: Panel = ("budget believed", lambda run: run.thresholds[:, 0], true, "the true budget")
-    wear_then: Panel = (
-        "wear a shift",
-        lambda run: run.constraint_values[:, 0],
-        true,
-        "the true budget",
-    )
-    windows = {
-        f"window = {gamma:g}": learn(moving, window=gamma, stance=0.5) for gamma in (1.0, 0.3, 0.05)
-    }
-    curves(folder / "start-window.svg", windows, [in_use, wear_then], first=1_000)
-
     (folder / "data-path.svg").write_text(data_path(), encoding="utf-8")
 
 

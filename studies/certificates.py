@@ -1,6 +1,6 @@
 """How wide certificates are, and how soon a trial decides.
 
-`python -m studies.certificates` draws the figure of `docs/certificates.md` and prints the tables beside it;
+`python -m studies.certificates` draws the figure of `results/certificates.md` and prints the tables beside it;
 it takes about a minute.
 """
 
@@ -14,9 +14,9 @@ import numpy as np
 import safespot as ss
 
 from .drawing import log_log
-from .record import CHECKOUT
+from .record import RESULTS
 
-FIGURE = CHECKOUT / "docs" / "figures" / "certificates.svg"
+FIGURE = RESULTS / "figures" / "certificates.svg"
 EPISODES = 10**6
 LOOKS = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
 RUNS = 50

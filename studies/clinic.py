@@ -1,7 +1,7 @@
 """What binning costs: SPOT on the patients of `dosing` themselves, cut into states in three ways.
 
-`python -m studies.clinic` takes about five minutes on one core, keeps its figures in `docs/results`
-and rewrites the table and the figure of `docs/dosing.md`.
+`python -m studies.clinic` takes about five minutes on one core, and rewrites the table and the figure of
+`results/clinic.md`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from safespot.data.logs import columns
 from safespot.gym.clinic import Clinic
 from safespot.problems.dosing import BLOCKS, DRUG_EDGES, TUMOR_EDGES
 
-from .record import CHECKOUT, machine, write_between
+from . import record
+from .record import machine, write_between
 
-RESULTS = CHECKOUT / "docs" / "results" / "clinic.json"
-PAGE, FIGURE = CHECKOUT / "docs" / "dosing.md", CHECKOUT / "docs" / "figures" / "clinic.svg"
+RESULTS = record.RESULTS / "clinic.json"
+PAGE, FIGURE = record.RESULTS / "clinic.md", record.RESULTS / "figures" / "clinic.svg"
 BINS: dict[str, Any] = {
     "4 × 2": [[0.1, 0.2, 0.3], [0.3]],
     "8 × 3": [list(TUMOR_EDGES), list(DRUG_EDGES)],  # those of `dosing`

@@ -1,4 +1,4 @@
-"""All learners side by side, limits known and limits learned: the tables of docs/learners.md.
+"""All learners side by side, limits known and limits learned: the tables of results/learners.md.
 
     safespot sweep examples/sweeps/learners.toml --out learners
     python -m studies.comparison learners
@@ -17,9 +17,9 @@ from pathlib import Path
 from safespot.experiments import Store
 from safespot.experiments.summary import Summary, summarize
 
-from .record import CHECKOUT, machine, where, write_between
+from .record import RESULTS, machine, where, write_between
 
-PAGE = CHECKOUT / "docs" / "learners.md"
+PAGE = RESULTS / "learners.md"
 METRICS = ("strong_regret", "regret", "strong_violation", "violation")
 
 
@@ -59,9 +59,7 @@ def _order(summary: Summary) -> tuple[bool, float]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        prog="python -m studies.comparison", description=__doc__
-    )
+    parser = argparse.ArgumentParser(prog="python -m studies.comparison", description=__doc__)
     parser.add_argument("store", type=Path)
     measured = tables(Store(parser.parse_args().store))
     lines = [where(machine(), date.today().isoformat()), "", *measured]

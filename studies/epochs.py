@@ -1,4 +1,4 @@
-"""The study that fixes the defaults of `SpotEpochs`: its protocol, its candidates, and the tables of docs/epochs.md.
+"""The study that fixes the defaults of `SpotEpochs`: its protocol, its candidates, and the tables of results/epochs.md.
 
     python -m studies.epochs [--table defaults] [--only dosing] [--seeds 3] [--store FILE [--stored]]
 
@@ -56,9 +56,9 @@ from safespot.learners.spot_epochs import SpotEpochs
 
 from .epoch_proofs import clinic, coverage
 from .epoch_runs import PROBLEMS, Figures, Results, make
-from .record import CHECKOUT, write_between
+from .record import RESULTS, write_between
 
-PAGE = CHECKOUT / "docs" / "epochs.md"
+PAGE = RESULTS / "epochs.md"
 FIRST_SEED = 100
 TUNED = ("dosing", "machine", "random, m = 2", "river-swim", "grid")
 BESIDE = ("dosing", "inventory", "machine", "random", "river-swim", "deep-sea 10")
@@ -217,9 +217,7 @@ TABLES = {
 
 def main() -> None:
     """Run what was asked for, and write."""
-    parser = argparse.ArgumentParser(
-        prog="python -m studies.epochs", description=__doc__
-    )
+    parser = argparse.ArgumentParser(prog="python -m studies.epochs", description=__doc__)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
     parser.add_argument("--only", action="append", choices=list(PROBLEMS))

@@ -1,6 +1,6 @@
 """How wide the bounds from play are, how soon they decide, and what they cost.
 
-`python -m studies.evidence` prints the tables of `docs/evidence.md`; it takes about two minutes.
+`python -m studies.evidence` prints the tables of `results/evidence.md`; it takes about two minutes.
 """
 
 from __future__ import annotations

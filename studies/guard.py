@@ -18,7 +18,7 @@ episodes that the baseline plays (at most 5 %), and the worst violation at any t
 after the first runs, to see why they differ: which share of the last 1,000 explores, and what the last trial that is
 over earned, which compares like with like.
 
-`python -m studies.guard` does both, and writes each row of the first table into `docs/guard.md` once it is
+`python -m studies.guard` does both, and writes each row of the first table into `results/guard.md` once it is
 measured. With the name of a problem, and of learners, it does rows of the first alone; with `cost` the second.
 """
 
@@ -41,9 +41,9 @@ from safespot.gym.clinic import Clinic
 from safespot.learners.history import table
 from safespot.problems.dosing import BLOCKS, DOSES
 
-from .record import CHECKOUT, write_between
+from .record import RESULTS, write_between
 
-PAGE = CHECKOUT / "docs" / "guard.md"
+PAGE = RESULTS / "guard.md"
 DELTA, SEEDS, EPISODES, BUDGET = 0.2, 1_000, 500, 5.0
 PATIENTS = 2_000  # in the pool of each protocol
 LEARNERS = ("hostile", "spot", "spot-epochs", "opt-cmdp-bonus")

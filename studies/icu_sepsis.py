@@ -1,7 +1,7 @@
 """SPOT on ICU-Sepsis: how fast the violation falls, and what an episode costs.
 
 `python -m studies.icu_sepsis` runs every setting in a process of its own, keeps the results in
-`icu_sepsis.json`, and rewrites the table in `docs/problems.md` and the figure beside it. It takes about an
+`icu_sepsis.json`, and rewrites the table in `results/icu-sepsis.md` and the figure beside it. It takes about an
 hour; `--only NAME ...` repeats some settings and keeps the others, and `--draw` only draws.
 """
 
@@ -19,13 +19,13 @@ import numpy as np
 
 import safespot as ss
 
+from . import record
 from .drawing import log_log
-from .processes import environment
 from .record import CHECKOUT, write_between
 
-RESULTS = CHECKOUT / "docs" / "results" / "icu-sepsis.json"
-PAGE = CHECKOUT / "docs" / "problems.md"
-FIGURE = CHECKOUT / "docs" / "figures" / "icu-sepsis.svg"
+RESULTS = record.RESULTS / "icu-sepsis.json"
+PAGE = record.RESULTS / "icu-sepsis.md"
+FIGURE = record.RESULTS / "figures" / "icu-sepsis.svg"
 HORIZON, LIMIT, RHO = 10, 8.8894, 1.0  # rho is what `ss.slater` gives
 EPISODES = 100_000
 SHOWN = (1_000, 10_000, 100_000)
@@ -44,9 +44,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 def main() -> None:
     """Run, keep, show."""
-    parser = argparse.ArgumentParser(
-        prog="python -m studies.icu_sepsis", description=__doc__
-    )
+    parser = argparse.ArgumentParser(prog="python -m studies.icu_sepsis", description=__doc__)
     parser.add_argument("--only", nargs="+", choices=SETTINGS, default=list(SETTINGS))
     parser.add_argument("--draw", action="store_true", help="only the table and the figure")
     options = parser.parse_args()
@@ -66,9 +64,7 @@ def in_a_process(name: str, episodes: int) -> dict[str, Any]:
     """One run in a fresh process, so that its peak memory is its own."""
     code = f"from studies.icu_sepsis import *; print(json.dumps(run({name!r}, {episodes})))"
     command = [sys.executable, "-c", code]
-    done = subprocess.run(
-        command, cwd=CHECKOUT, env=environment(), check=True, stdout=subprocess.PIPE, text=True
-    )
+    done = subprocess.run(command, cwd=CHECKOUT, check=True, stdout=subprocess.PIPE, text=True)
     result: dict[str, Any] = json.loads(done.stdout)
     return result
 

@@ -1,6 +1,6 @@
 """How long to a proof: episodes and seconds until a learner is safe, good, and proven to be.
 
-    python -m studies.proof [--seeds 3] [--only PROBLEM ...]     rewrites the table of docs/performance.md
+    python -m studies.proof [--seeds 3] [--only PROBLEM ...]     rewrites the table of results/performance.md
 
 Protocol, fixed before the runs:
 
@@ -34,7 +34,7 @@ from safespot.learners.spot_epochs import SpotEpochs
 from safespot.training.learn import Training
 
 from .epochs import others
-from .record import PAGE, machine, where, write_between
+from .record import RESULTS, machine, where, write_between
 
 FIRST_SEED, EPISODES = 200, 20_000
 GOOD = 0.95
@@ -123,9 +123,7 @@ def _cell(found: list[Moments], part: str) -> str:
 
 def main() -> None:
     """Measure, and write."""
-    parser = argparse.ArgumentParser(
-        prog="python -m studies.proof", description=__doc__
-    )
+    parser = argparse.ArgumentParser(prog="python -m studies.proof", description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--only", action="append", choices=list(PROBLEMS))
     asked = parser.parse_args()
@@ -134,7 +132,7 @@ def main() -> None:
         print(line, flush=True)
         lines.append(line)
     if asked.only is None:
-        write_between(PAGE, "proof", "\n".join(lines))
+        write_between(RESULTS / "performance.md", "proof", "\n".join(lines))
 
 
 if __name__ == "__main__":

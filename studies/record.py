@@ -1,4 +1,4 @@
-"""What a benchmark leaves behind: rows, kept in `docs/results/speed.json` and shown in `docs/performance.md`.
+"""What a benchmark leaves behind: rows, kept in `results/speed.json` and shown in `results/speed.md`.
 
 A section is a module of benchmarks. Both files are rewritten section by section, so that one can be
 measured again without the others.
@@ -12,16 +12,16 @@ import platform
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 from typing import Any, TypeVar
 
-CHECKOUT = Path(__file__).parents[3]  # figures are written into its docs
-RESULTS = CHECKOUT / "docs" / "results" / "speed.json"
-PAGE = CHECKOUT / "docs" / "performance.md"
+CHECKOUT = Path(__file__).parents[1]  # figures are written into its docs
+RESULTS = CHECKOUT / "studies" / "results"
+SPEED, PAGE = RESULTS / "speed.json", RESULTS / "speed.md"
 PACKAGES = ("numpy", "numba", "highspy", "scipy")
 
 T = TypeVar("T")
@@ -39,8 +39,6 @@ class Row:
     target: str = ""
     reached: bool | None = None
     note: str = ""
-    full: bool = False  # measured with --full only
-    date: str = field(default_factory=lambda: date.today().isoformat())
 
     @property
     def ratio(self) -> float | None:
@@ -54,11 +52,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A measurement with a name; one that takes many minutes runs with --full only."""
+    """A measurement with a name."""
 
     name: str
     measure: Callable[[], Sequence[Row]]
-    full: bool = False
 
 
 def timed(
@@ -78,18 +75,15 @@ def timed(
     return median(times), result
 
 
-def keep(section: str, rows: Sequence[Row], *, full: bool) -> None:
-    """Replace the section's rows in both files; those of the last full run only by a full run."""
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    if not full:
-        before = [_row(old) for old in results.get(section, {}).get("rows", [])]
-        rows = [*rows, *(row for row in before if row.full)]
+def keep(section: str, rows: Sequence[Row]) -> None:
+    """Replace the section's rows in both files."""
+    results = json.loads(SPEED.read_text()) if SPEED.exists() else {}
     results[section] = {
         "machine": machine(),
         "date": date.today().isoformat(),
         "rows": [row.as_dict() for row in rows],
     }
-    RESULTS.write_text(json.dumps(results, indent=2, ensure_ascii=False) + "\n")
+    SPEED.write_text(json.dumps(results, indent=2, ensure_ascii=False) + "\n")
     write_between(PAGE, section, _table(rows, results[section]))
 
 
@@ -128,10 +122,6 @@ def shown(row: Row) -> str:
     return ", ".join(cell for cell in _cells(row) if cell)
 
 
-def _row(old: dict[str, Any]) -> Row:
-    return Row(**{name: value for name, value in old.items() if name != "ratio"})
-
-
 def _cpu() -> str:
     cpuinfo = Path("/proc/cpuinfo")
     models = re.findall(r"model name\s*:\s*(.+)", cpuinfo.read_text() if cpuinfo.exists() else "")
@@ -152,14 +142,13 @@ def _table(rows: Sequence[Row], section: dict[str, Any]) -> str:
 
 def _cells(row: Row) -> tuple[str, ...]:
     verdict = {True: "reached", False: "**not reached**", None: ""}[row.reached]
-    notes = (row.note, f"full run of {row.date}" if row.full else "")
     return (
         row.what,
         _amount(row.measured, row.unit),
         "" if row.versus is None else _amount(row.versus, row.unit),
         "" if row.ratio is None else _amount(row.ratio, "×"),
         f"{row.target}: {verdict}" if row.target else "",
-        "; ".join(note for note in notes if note),
+        row.note,
     )
 
 

@@ -10,7 +10,6 @@ import pytest
 
 import safespot as ss
 from safespot import errors
-from safespot.verification import verify
 
 KINDS: dict[type[Exception], type[Exception]] = {
     ss.InvalidModel: ValueError,
@@ -73,7 +72,6 @@ INTERFACE = {"states": 2, "actions": 2, "horizon": 2, "constraints": 1}
         (lambda: ss.problems.make("inventry"), "inventory"),
         (lambda: ss.learners.make("opt-cdmp", INTERFACE, episodes=9), "opt-cmdp"),
         (lambda: ss.learners.make("spot", INTERFACE, episodes=9, policystep=1.0), "policy_step"),
-        (lambda: verify("unused", claims=["coverge"]), "coverage"),
     ],
 )
 def test_a_misspelled_name_is_corrected(misspelled: Callable[[], Any], near: str) -> None:

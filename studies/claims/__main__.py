@@ -1,4 +1,4 @@
-"""Measure the claims: `python -m studies.claims [--size quick] [--out FOLDER] [CLAIM ...]`; `make verify` is the full size."""
+"""Measure the claims: `python -m studies.claims [--size quick] [--out FOLDER] [CLAIM ...]`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from .verifying import verify
 def main() -> int:
     """Run, and say how many verdicts there are of each kind; 1 where runs failed."""
     parser = argparse.ArgumentParser(prog="python -m studies.claims", description=__doc__)
-    parser.add_argument("claims", nargs="*", metavar="CLAIM", help="some claims by name; all by default")
+    parser.add_argument(
+        "claims", nargs="*", metavar="CLAIM", help="some claims by name; all by default"
+    )
     parser.add_argument("--size", choices=list(Size), default=Size.full)
     parser.add_argument("--out", type=Path, default=Path("results/verify"))
     asked = parser.parse_args()

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from safespot.report.text import number
+
 from . import pictures
 from .inference import mean, near, slope
 from .measurements import Measurements, Trace, grouped

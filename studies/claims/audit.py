@@ -133,7 +133,9 @@ class Audit:
         radii, n = learner.rates.radii, learner.window.n
         visits = self._occupancy(learner.state.pi)
         most = n.max(axis=1)  # of the representative pairs
-        zeta = radii.threshold_scale * threshold_deviation(radii, 1.0) / np.sqrt(np.maximum(most, 1))
+        zeta = (
+            radii.threshold_scale * threshold_deviation(radii, 1.0) / np.sqrt(np.maximum(most, 1))
+        )
         remaining = np.arange(self.cmdp.H, 0, -1.0)[:, None]
         phi = float((visits * np.minimum(remaining, 2.0 * self._bonuses(learner))).sum())
         if learner.rates.start == self.cmdp.S:  # D5: a learned start is one more step
@@ -179,7 +181,7 @@ def audit_runs(store: ss.experiments.Store, runs: Iterable[ss.experiments.RunSpe
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
         for run, columns in zip(longest_first, pool.map(_audit, longest_first), strict=True):
             partial = folder / f"{run.id}.partial.npz"
-            np.savez(partial, **columns)
+            np.savez(partial, **columns)  # type: ignore[arg-type]  # its flags are no columns
             partial.rename(folder / f"{run.id}.npz")
 
 
@@ -187,5 +189,7 @@ def _audit(run: ss.experiments.RunSpec) -> dict[str, Float]:
     setting, learner = read_setting(run.setting), make_learner(run)
     assert isinstance(learner, ss.Spot)
     audit = Audit(setting.problem, learner)
-    ss.learn(setting.problem, learner, seed=run.seed, record=run.record, track="grid", callback=audit)
+    ss.learn(
+        setting.problem, learner, seed=run.seed, record=run.record, track="grid", callback=audit
+    )
     return audit.columns()

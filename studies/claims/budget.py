@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from safespot.report.text import number
+
 from .inference import mean, share, share_at_least
 from .measurements import Measurements, Trace, grouped
 from .verdicts import LEVEL, Claim, Judgment, Verdict, table, together

@@ -8,6 +8,7 @@ import numpy as np
 
 from safespot.arrays import Float
 from safespot.report.text import number
+
 from . import pictures
 from .inference import Interval, mean, slope
 from .measurements import Measurements, Trace, grouped

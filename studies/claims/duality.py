@@ -7,6 +7,7 @@ from safespot.experiments.spec import LawSpec
 from safespot.model.oracle import slater, solve
 from safespot.problems import make
 from safespot.report.text import number
+
 from .inference import share, share_at_least
 from .measurements import Measurements, Trace, grouped
 from .sizes import Size

@@ -6,6 +6,7 @@ import numpy as np
 
 from safespot.arrays import Float
 from safespot.report.text import number
+
 from . import fresh
 from .inference import share, share_at_least
 from .measurements import Measurements, Trace, grouped

@@ -19,6 +19,7 @@ from safespot.model.cmdp import CMDP
 from safespot.model.oracle import slater, solve
 from safespot.problems import make
 from safespot.training.learn import learn
+
 from .inference import share, share_at_least
 from .sizes import Size
 from .verdicts import LEVEL, ClaimTable, Verdict, table

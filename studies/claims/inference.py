@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from safespot.report.text import number
+
 from .verdicts import Outcome, decide
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from safespot.report.text import number
 from safespot.theory import explicit_bound
+
 from . import pictures
 from .inference import Interval, mean, share, share_at_least
 from .measurements import STANCES, Measurements, Trace, grouped

@@ -16,6 +16,7 @@ from safespot.experiments import RunSpec, Store
 from safespot.experiments.settings import Setting, read_setting
 from safespot.model.cmdp import CMDP
 from safespot.model.oracle import Slater
+
 from .sizes import Size
 
 K = TypeVar("K")

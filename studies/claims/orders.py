@@ -10,6 +10,7 @@ import numpy as np
 
 from safespot.report.text import number
 from safespot.theory import explicit_bound
+
 from . import pictures
 from .inference import Interval, at_most, mean, share, share_at_least, slope
 from .measurements import STANCES, Measurements, Trace, grouped

@@ -8,6 +8,7 @@ import numpy as np
 
 from safespot.report.text import number
 from safespot.theory import trial_violation
+
 from . import pictures
 from .inference import at_most, holm, larger, mean, share_at_least
 from .measurements import Measurements, Trace, grouped

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from safespot.report.text import number
+
 from . import pictures
 from .inference import holm, larger, mean, share, share_at_least
 from .measurements import Measurements, Trace, grouped

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from safespot.report.text import number
+
 from . import pictures
 from .inference import Interval, mean, ordered
 from .measurements import Measurements, Trace, grouped

@@ -14,6 +14,7 @@ from typing import Any
 
 from safespot.errors import InvalidOption, unknown
 from safespot.experiments import RunSpec, Store, sweep
+
 from . import (
     assumption,
     budget,

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from safespot.report.text import number
+
 from . import pictures
 from .inference import Interval, at_most, mean, ordered
 from .measurements import STANCES, Measurements, Trace, grouped

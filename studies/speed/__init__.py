@@ -1,1 +1,1 @@
-"""Side-by-side measurements; `python -m studies` runs them all."""
+"""Side-by-side measurements; `python -m studies.speed` runs them all."""

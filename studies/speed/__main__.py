@@ -1,28 +1,35 @@
-"""Run the benchmarks and keep their figures: `python -m studies [--only SECTION ...] [--full]`."""
+"""Measure speed and keep the figures: `python -m studies.speed [SECTION ...]`; `make bench` does them all."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from . import scaling
-from studies.record import keep, shown
-from .sections import SECTIONS, measure
+from ..record import Benchmark, keep, shown
+from . import environments, episodes, learners, oracle, sweeps
+
+SECTIONS: dict[str, tuple[Benchmark, ...]] = {
+    "episodes": episodes.BENCHMARKS,
+    "oracle": oracle.BENCHMARKS,
+    "learners": learners.BENCHMARKS,
+    "environments": environments.BENCHMARKS,
+    "sweeps": sweeps.BENCHMARKS,
+}
 
 
 def main() -> None:
     """Measure section by section; each is kept as soon as it is complete."""
-    parser = argparse.ArgumentParser(prog="python -m studies", description=__doc__)
-    parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS))
-    parser.add_argument("--full", action="store_true", help="also what takes many minutes")
-    options = parser.parse_args()
-    for section in options.only:
+    parser = argparse.ArgumentParser(prog="python -m studies.speed", description=__doc__)
+    parser.add_argument("sections", nargs="*", metavar="SECTION", help=", ".join(SECTIONS))
+    asked = parser.parse_args()
+    for section in asked.sections or SECTIONS:
         rows = []
-        for row in measure(section, full=options.full):
-            rows.append(row)
-            print(f"  {shown(row)}", file=sys.stderr, flush=True)
-        keep(section, rows, full=options.full)
-    scaling.write()
+        for number, benchmark in enumerate(SECTIONS[section], 1):
+            print(f"{section} {number}/{len(SECTIONS[section])}: {benchmark.name}", file=sys.stderr)
+            for row in benchmark.measure():
+                rows.append(row)
+                print(f"  {shown(row)}", file=sys.stderr, flush=True)
+        keep(section, rows)
 
 
 if __name__ == "__main__":

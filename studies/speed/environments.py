@@ -18,7 +18,7 @@ from safespot.gym import warm_up
 from safespot.training.learn import carry_on
 from safespot.training.learn_env import EnvTraining
 
-from studies.record import Benchmark, Row
+from ..record import Benchmark, Row
 
 EPISODES = 2000
 ROUNDS = 7

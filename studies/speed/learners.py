@@ -17,8 +17,8 @@ from safespot.learners.planner import optimistic_models
 from safespot.learners.plausible_models import best_response, optimistic_plan
 from safespot.training.learn import Training
 
+from ..record import Benchmark, Row, timed
 from .extended import extended_program
-from studies.record import Benchmark, Row, timed
 
 
 def prepared(S: int, A: int, H: int, episodes: int) -> tuple[ss.OptCMDP, Any]:

@@ -18,7 +18,7 @@ from safespot.model.occupancy_program import occupancy_program
 from safespot.model.oracle import _occupancy_program
 from safespot.problems import make
 
-from studies.record import Benchmark, Row, timed
+from ..record import Benchmark, Row, timed
 
 AGREE = 1e-7  # both sides of a comparison must give the same value within this
 
@@ -159,5 +159,5 @@ BENCHMARKS = (
     Benchmark("constraints", more_constraints),
     Benchmark("memory", memory),
     Benchmark("evaluation", evaluation),
-    Benchmark("against interior point", against_interior_point, full=True),
+    Benchmark("against interior point", against_interior_point),
 )

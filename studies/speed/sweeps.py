@@ -17,7 +17,7 @@ from safespot.experiments import Store, as_spec, sweep
 from safespot.experiments.parquet import Encoder
 from safespot.experiments.worker import perform
 
-from studies.record import CHECKOUT, Benchmark, Row
+from ..record import CHECKOUT, Benchmark, Row
 
 PROCESSES = 2
 MILLI = 1e3

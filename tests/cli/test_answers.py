@@ -16,14 +16,11 @@ from typer.testing import CliRunner
 
 import safespot as ss
 from safespot import cli
-from safespot.benchmarks.record import Row
 from safespot.cli import given
 from safespot.cli.output import print_json, write_policy
 from safespot.experiments import Swept, as_spec, read_spec
 from safespot.report.server import Server
 from safespot.service.desk import Settings
-from safespot.verification.sizes import Size
-from safespot.verification.verifying import Verification
 from tests.support.sweeping import sweep_inline
 
 
@@ -339,7 +336,7 @@ def test_a_limit_of_a_log_is_given_or_lies_between_what_the_log_proves(log: str)
     assert "lies in" not in known
 
 
-# --- Reports, verification, speed
+# --- Reports
 
 
 @pytest.mark.usefixtures("inline")
@@ -352,54 +349,6 @@ def test_a_report_has_figures_for_print_only_if_asked_for(tmp_path: Path) -> Non
     assert written[0] == f"{store}/report.html"
     assert sorted(written[1:]) == sorted(map(str, (store / "figures").iterdir()))
     assert written[1:]
-
-
-def test_a_bench_measures_the_sections_that_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    from safespot.benchmarks import sections
-
-    def measure(section: str, *, full: bool) -> Iterator[Row]:
-        yield Row(section, "how long", 2.0 + full, "s")
-
-    monkeypatch.setattr(sections, "measure", measure)
-    rows = answer("bench", "--only", "oracle", "--only", "training", "--full")["rows"]
-    assert [(row["name"], row["measured"]) for row in rows] == [("oracle", 3.0), ("training", 3.0)]
-    every = answer("bench")
-    assert [row["name"] for row in every["rows"]] == list(sections.SECTIONS)
-    assert every["machine"] == sections.machine()
-    assert (
-        told("bench", "--only", "oracle")
-        == f"{sections.shown(Row('oracle', 'how long', 2.0, 's'))}\n"
-    )
-    with pytest.raises(ss.UnknownName, match="did you mean `oracle`"):
-        told("bench", "--only", "orcale")
-
-
-@pytest.mark.parametrize(
-    ("words", "size"), [([], "full"), (["--quick"], "quick"), (["--extended"], "extended")]
-)
-def test_a_verification_has_the_size_that_was_asked_for_and_fails_where_runs_did(
-    words: list[str], size: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    failed: dict[str, str] = {}
-
-    def measure(out: Path, size: str, **more: Any) -> Verification:
-        place = ss.Store.create(out) if not out.exists() else ss.Store(out)
-        return Verification(place, Size(size), (), (), failed, {}, place.path / "report.html")
-
-    monkeypatch.setattr("safespot.verification.verify", measure)
-    asked = ("verify", *words, "--out", str(tmp_path / "v"))
-    assert answer(*asked)["size"] == size
-    assert told(*asked).endswith(f"report:  {tmp_path / 'v' / 'report.html'}\n")
-    failed["a-run"] = "lost"
-    assert answer(*asked, code=1)["failed"] == failed
-    done = CliRunner().invoke(cli.app, list(asked))
-    assert (done.exit_code, done.stderr) == (1, "safespot: a-run failed: lost\n")
-
-
-def test_a_verification_is_not_of_two_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("safespot.verification.verify", None)  # nothing is measured
-    with pytest.raises(ss.InvalidOption, match="not both"):
-        told("verify", "--quick", "--extended")
 
 
 # --- Serving, warming, watching

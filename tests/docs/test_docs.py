@@ -38,11 +38,12 @@ def test_the_map_is_a_table_of_four_columns() -> None:
 def test_code_in_the_map_exists(name: str) -> None:
     match = re.fullmatch(r"`([\w.]+)`", name)
     assert match, name
-    parts = match[1].split(".")
-    found: Any = importlib.import_module("safespot")
+    root = "studies" if match[1].startswith("studies.") else "safespot"
+    parts = match[1].removeprefix("studies.").split(".")
+    found: Any = importlib.import_module(root)
     for depth, part in enumerate(parts):
         if part.islower() and not hasattr(found, part):
-            found = importlib.import_module(".".join(["safespot", *parts[: depth + 1]]))
+            found = importlib.import_module(".".join([root, *parts[: depth + 1]]))
         else:
             found = getattr(found, part)
     assert callable(found)

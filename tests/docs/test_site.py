@@ -13,10 +13,8 @@ from pathlib import Path
 from types import ModuleType
 
 import numpy as np
-import pytest
 
 import safespot as ss
-from safespot.benchmarks import choosing, scaling
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -130,26 +128,6 @@ def test_pictures_are_what_the_package_draws(tmp_path: Path) -> None:
         say = f"run `python docs/pictures.py`: {picture.name} is out of date"
         assert words == expected_words, say
         np.testing.assert_allclose(numbers, expected, atol=1.5, err_msg=say)
-
-
-def test_the_tables_of_growth_are_the_measured_ones() -> None:
-    page = (DOCS / "performance.md").read_text(encoding="utf-8")
-    for name, table in scaling.tables().items():
-        assert table.count("\n") > 5, name
-        assert f"<!-- {name}:begin -->\n{table}\n<!-- {name}:end -->" in page, (
-            f"run `python -m safespot.benchmarks.scaling`: {name} is out of date"
-        )
-
-
-@pytest.mark.parametrize("name", choosing.SWEEPS)
-def test_the_tables_of_choosing_have_a_row_for_every_setting(name: str) -> None:
-    from safespot.experiments import read_spec
-
-    page = (DOCS / "choosing.md").read_text(encoding="utf-8")
-    table = page.partition(f"<!-- {name}:begin -->")[2].partition(f"<!-- {name}:end -->")[0]
-    runs = read_spec(ROOT / "examples" / "sweeps" / f"{name}.toml").runs()
-    settings = len(runs) / len({run.seed for run in runs})
-    assert len(re.findall(r"^\| .* \|$", table, re.MULTILINE)) == 1 + settings  # and the head
 
 
 def hooks() -> ModuleType:

@@ -124,15 +124,6 @@ def test_the_columns_of_some_runs(store: Store, tmp_path: Path) -> None:
         store.columns(["nobody"])
 
 
-def test_audited_runs_have_more_columns_and_others_have_nan_there(tmp_path: Path) -> None:
-    plain, audited = tiny(seeds=1)[0], tiny(seeds=1, track="audit")[0]
-    assert plain.id != audited.id
-    found = sweep_inline(tmp_path / "store", [plain, audited]).columns([plain.id, audited.id])
-    assert np.isnan(found[plain.id]["audit_zeta_sum"]).all()
-    assert (np.diff(found[audited.id]["audit_zeta_sum"]) > 0.0).all()
-    np.testing.assert_array_equal(found[plain.id]["regret"], found[audited.id]["regret"])
-
-
 def test_bytes_do_not_depend_on_who_is_encoded_together(store: Store, tmp_path: Path) -> None:
     for order in (1, -1):
         for run in tiny()[::order]:

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from studies import guard as study
 
 import safespot as ss
-from studies import guard as study
 from safespot.gym.problem_env import ProblemEnv
 from safespot.learners.budget import UPPER
 from tests.evidence.reference import changing_sum

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from studies.speed.extended import extended_program
 
 import safespot as ss
-from studies.speed.extended import extended_program
 from safespot.experiments.settings import make_learner
 from safespot.experiments.spec import as_spec
 from safespot.experiments.worker import perform

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from studies.speed.extended import extended_program
 
 import safespot as ss
 from safespot.arrays import Float
-from studies.speed.extended import extended_program
 from safespot.learners import plausible_models as plausible
 from safespot.learners.plausible_models import Models, best_response, optimistic_plan
 from safespot.spot.optimism import make_radii

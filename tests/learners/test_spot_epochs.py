@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from studies.epoch_proofs import Shrunk, tempting
 
 import safespot as ss
-from studies.epoch_proofs import Shrunk, tempting
 from safespot.evidence.certificate import policy_digest
 from safespot.learners import epoch_trials, phases
 from safespot.learners.exploring import Exploration, explore

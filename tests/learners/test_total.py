@@ -75,12 +75,6 @@ def test_20000_episodes_of_dosing_know_the_tolerance_to_3_hundredths(
     assert (run.threshold_bounds[1] >= 6.0).all()
 
 
-def test_an_audit_is_about_the_papers_estimators() -> None:
-    problem = example()
-    with pytest.raises(ss.InvalidOption, match="estimator='total'"):
-        ss.learn(problem, spot(problem, 50, estimator="total", threshold_scale=1.0), track="audit")
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from studies.record import write_between
+
 from tests.reliability import durability, kernel_faults, survival
 from tests.reliability.disks import InPlace, Power, Unnamed, Unsynced
 from tests.reliability.long_runs import long_run

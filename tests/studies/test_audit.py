@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from studies.claims.audit import COLUMNS, Audit
 
 import safespot as ss
-from studies.claims.audit import COLUMNS, Audit
 from tests.support.reference import ReferenceSpot
 
 TOLERANCE = 1e-9

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from studies.speed import environments, learners
 
 import safespot as ss
-from safespot.benchmarks import environments, learners
 
 
 def test_the_clocks_of_an_environment_see_every_step(monkeypatch: pytest.MonkeyPatch) -> None:

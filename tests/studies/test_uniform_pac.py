@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from studies.uniform_pac import repeat
 
 INSTANCE = Path(__file__).parents[3] / "shared" / "data" / "uniform-pac" / "instance.npz"

@@ -9,6 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from studies.claims import fresh, inference, pictures, sizes, verify, verifying
+from studies.claims.inference import Interval
+from studies.claims.measurements import Measurements, Trace, read_measurements
+from studies.claims.sizes import Size, is_audited, shipped_runs
+from studies.claims.verdicts import Judgment, Outcome, decide, table, together
+from studies.claims.verifying import CLAIMS
 
 import safespot as ss
 from safespot import theory
@@ -16,12 +22,6 @@ from safespot.errors import InvalidOption
 from safespot.experiments import RunSpec, Store
 from safespot.experiments.progress import Progress
 from safespot.experiments.settings import read_setting
-from studies.claims import fresh, inference, pictures, sizes, verify, verifying
-from studies.claims.inference import Interval
-from studies.claims.measurements import Measurements, Trace, read_measurements
-from studies.claims.sizes import Size, is_audited, shipped_runs
-from studies.claims.verdicts import Judgment, Outcome, decide, table, together
-from studies.claims.verifying import CLAIMS
 from tests.support.sweeping import sweep_inline
 
 HOLDS, FAILS, OPEN = Outcome.HOLDS, Outcome.FAILS, Outcome.OPEN

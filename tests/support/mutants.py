@@ -51,9 +51,6 @@ LONG = tuple(
         "with_a_log",
     )
 )
-WITHOUT = (
-    "benchmarks",
-)  # studies: what they compute is in the rooms, and their tables are looked at
 
 
 def of_room(room: str, seed: int) -> list[Change]:
@@ -66,7 +63,6 @@ def of_room(room: str, seed: int) -> list[Change]:
 def main(arguments: list[str]) -> int:
     """Try the changes of some rooms; the number of rooms whose controls failed."""
     rooms = [p.name for p in sorted(PACKAGE.iterdir()) if (p / "__init__.py").exists()] + ["top"]
-    rooms = [room for room in rooms if room not in WITHOUT]
     parser = argparse.ArgumentParser(prog="python -m tests.support.mutants")
     parser.add_argument("rooms", nargs="*", choices=[*rooms, []], default=rooms)
     parser.add_argument("--sample", type=int, default=100)
