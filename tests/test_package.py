@@ -99,7 +99,6 @@ print(json.dumps([ss.__file__, ss.__version__, metadata["Version"], ss.solve(mac
     assert version == stated == ss.__version__
     assert value == pytest.approx(11, abs=1e-8)
     assert (target / "safespot" / "py.typed").exists()
-    assert (target / "safespot" / "verification" / "sweeps" / "coverage.toml").exists()
     installed = {p.relative_to(target) for p in (target / "safespot").rglob("*.py")}
     sources = {p.relative_to(SOURCE.parent) for p in SOURCE.rglob("*.py")}
     assert installed == sources
