@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from safespot.arrays import Float
-from safespot.learners.plausible_models import Models
+from safespot.learners.baselines.plausible_models import Models
 
 
 class Optimum(NamedTuple):

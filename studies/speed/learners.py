@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 import safespot as ss
-from safespot.learners.planner import optimistic_models
-from safespot.learners.plausible_models import best_response, optimistic_plan
+from safespot.learners.baselines.optimism import optimistic_models
+from safespot.learners.baselines.plausible_models import best_response, optimistic_plan
 from safespot.training.learn import Training
 
 from ..record import Benchmark, Row, timed

@@ -13,12 +13,12 @@ import pytest
 import safespot as ss
 from safespot.evidence.totals import observe_totals, total_rates, total_state
 from safespot.learners import epoch_trials, phases, stationarity
+from safespot.learners.baselines.explore_then_plan import ExploreThenPlan
+from safespot.learners.counts import counts
 from safespot.learners.exploring import Exploration
 from safespot.learners.phases import Memory
-from safespot.learners.plausible_models import counts
 from safespot.learners.pooled_models import best_plan
 from safespot.learners.proposals import propose, trial_needs
-from safespot.learners.yardsticks import ExploreThenPlan
 from safespot.spot import visits
 
 H, FIRST = 2, ss.SpotEpochs.recipe.first_phase

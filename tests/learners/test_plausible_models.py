@@ -12,8 +12,9 @@ from studies.speed.extended import extended_program
 
 import safespot as ss
 from safespot.arrays import Float
-from safespot.learners import plausible_models as plausible
-from safespot.learners.plausible_models import Models, best_response, optimistic_plan
+from safespot.learners.baselines import plausible_models as plausible
+from safespot.learners.baselines.plausible_models import Models, best_response, optimistic_plan
+from safespot.learners.counts import counts
 from safespot.spot.optimism import make_radii
 from tests.support.episodes import random_mask
 
@@ -168,6 +169,6 @@ def test_both_layouts_of_successors_give_the_same_counts(monkeypatch: pytest.Mon
         rng = np.random.default_rng(0)
         for _ in range(60):
             learner.observe(random_episode(rng, full_mask(None, 3, 4, 3), 2))
-        tables.append(plausible.counts(learner.statistics))
+        tables.append(counts(learner.statistics))
     assert tables[0].tobytes() == tables[1].tobytes()
     assert tables[0].sum() == 60 * 3

@@ -13,10 +13,10 @@ import pytest
 import safespot as ss
 from safespot.files import read_arrays, write_arrays
 from safespot.learners import learner as learners
+from safespot.learners.baselines.opt_pess_primal_dual import OptPessPrimalDualOptions
+from safespot.learners.baselines.plausible_models import empirical_variation
 from safespot.learners.budget import BASELINE, LEARNER, OTHER, SAME
-from safespot.learners.opt_pess_primal_dual import OptPessPrimalDualOptions
 from safespot.learners.options import BaselineOptions, DualOptions
-from safespot.learners.plausible_models import empirical_variation
 from safespot.spot.optimism import make_radii
 
 H, M = 2, 1

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 import safespot as ss
-from safespot.learners.plausible_models import (
+from safespot.learners.baselines.plausible_models import (
     Models,
     best_response,
-    counts,
     empirical,
     intervals,
     means,
@@ -20,6 +19,7 @@ from safespot.learners.plausible_models import (
     signal_radius,
     start_intervals,
 )
+from safespot.learners.counts import counts
 from tests.support.edge_limits import Exact, at_the_edge, random_model, rational, run
 
 

@@ -10,7 +10,7 @@ from collections import Counter
 import numpy as np
 from scipy.optimize import linprog
 
-from safespot.learners.plausible_models import Models
+from safespot.learners.baselines.plausible_models import Models
 
 
 class Reference:

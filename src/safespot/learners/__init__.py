@@ -10,22 +10,25 @@ from typing import Any
 
 from ..errors import InvalidFile, InvalidOption, UnknownName, unknown
 from ..files import read_arrays
-from .dope import DOPE
+from .baselines import (
+    DOPE,
+    ExploreThenPlan,
+    OptCMDP,
+    OptCMDPBonus,
+    OptDual,
+    OptPessLP,
+    OptPessPrimalDual,
+    OptPrimalDual,
+    PosteriorSampling,
+    RegularizedPrimalDual,
+)
 from .epoch_options import EpochsOptions
 from .fixed import Fixed, Uniform
 from .guard import Guard
 from .learner import KNOWN, Learner
-from .opt_cmdp import OptCMDP
-from .opt_cmdp_bonus import OptCMDPBonus
-from .opt_dual import OptDual
-from .opt_pess_lp import OptPessLP
-from .opt_pess_primal_dual import OptPessPrimalDual
-from .opt_primal_dual import OptPrimalDual
 from .options import SpotOptions
-from .regularized import RegularizedPrimalDual
 from .spot import Spot
 from .spot_epochs import SpotEpochs
-from .yardsticks import ExploreThenPlan, PosteriorSampling
 
 __all__ = [
     "DOPE",
@@ -158,7 +161,7 @@ def find(name: str) -> type[Learner]:
         >>> import safespot as ss
         >>> ss.learners.find("opt-cmdp").__name__
         'OptCMDP'
-        >>> ss.learners.find("safespot.learners.dope:DOPE").name
+        >>> ss.learners.find("safespot.learners.baselines.dope:DOPE").name
         'dope'
 
     """

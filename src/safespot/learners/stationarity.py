@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Float
 from ..spot.visits import Statistics
-from .plausible_models import counts
+from .counts import counts
 from .pooled_models import Pooled
 
 LEVEL = 1e-4  # the probability of any false alarm, about

@@ -22,8 +22,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .options import PlannerOptions
-from .planner import Planner, start_variation, steps_after
+from ..options import PlannerOptions
+from ..planner import Planner
+from .optimism import start_variation, steps_after
 from .plausible_models import (
     Models,
     means,

@@ -23,8 +23,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from .options import DualOptions
-from .planner import Planner, optimistic_models
+from ..options import DualOptions
+from ..planner import Planner
+from .optimism import optimistic_models
 from .plausible_models import best_response
 
 

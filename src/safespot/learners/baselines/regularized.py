@@ -31,20 +31,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..arrays import Bool, Float, InsideEpisode, Int, Policy
-from ..errors import InvalidOption
-from ..kernels.jit import inlined, kernel
-from ..kernels.sums import offset
-from ..spot.limits import learn_thresholds
-from ..spot.optimism import Radii, refresh_pair, transition_radius
-from ..spot.planning import evaluate_states, start_gap
-from ..spot.updates import softmax, workspace
-from ..spot.visits import Statistics, add_visit
-from ..spot.window import Window
-from .compiled_step import MOVED, step_for
-from .learner import Epoch
-from .options import SpotOptions
-from .primal_dual import PrimalDual
+from ...arrays import Bool, Float, InsideEpisode, Int, Policy
+from ...errors import InvalidOption
+from ...kernels.jit import inlined, kernel
+from ...kernels.sums import offset
+from ...spot.limits import learn_thresholds
+from ...spot.optimism import Radii, refresh_pair, transition_radius
+from ...spot.planning import evaluate_states, start_gap
+from ...spot.updates import softmax, workspace
+from ...spot.visits import Statistics, add_visit
+from ...spot.window import Window
+from ..compiled_step import MOVED, step_for
+from ..learner import Epoch
+from ..options import SpotOptions
+from ..primal_dual import PrimalDual
 
 
 @dataclass(frozen=True, kw_only=True)

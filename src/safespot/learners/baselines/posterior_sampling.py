@@ -1,38 +1,16 @@
-"""Yardsticks for `SpotEpochs`: the same phases, proposals and trials, with simpler ways to explore."""
+"""Posterior sampling: phases, proposals and trials of `SpotEpochs`, with exploring plans of sampled models."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .exploring import Exploration
-from .phases import PhaseState
-from .pooled_models import Plan, best_plan, count_model, imagine, pool
-from .spot_epochs import SpotEpochs
+from ..exploring import Exploration
+from ..phases import PhaseState
+from ..pooled_models import best_plan, count_model, imagine, pool
+from ..spot_epochs import SpotEpochs
 
-SHARE = 1.0 / 3.0  # of a phase, in which actions are drawn at random
 PRIOR = 0.5  # of each end of a signal's mean (Jeffreys)
 STREAM = 7  # spawn keys (7, t): draws of their own, the same whoever repeats them
-
-
-class ExploreThenPlan(SpotEpochs):
-    """All admissible actions alike for a third of each phase, then the plan, which is tried.
-
-    Examples:
-        >>> import safespot as ss
-        >>> problem = ss.problems.make("machine")
-        >>> learner = ss.ExploreThenPlan(**problem.interface)
-        >>> run = ss.learn(problem, learner, episodes=500, seed=0)
-        >>> learner.proposal.shape == run.policy.shape
-        True
-
-    """
-
-    name = "explore-then-plan"
-
-    def _exploration(self, state: PhaseState) -> Exploration:
-        mask, m = self.interface.mask, self.interface.m
-        uniform = mask / mask.sum(axis=2, keepdims=True)
-        return Exploration(Plan(uniform, np.zeros(m), np.zeros(1 + m), True, 0, ()), SHARE)
 
 
 class PosteriorSampling(SpotEpochs):

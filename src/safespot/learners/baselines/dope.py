@@ -29,7 +29,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .planner import BaselinePlanner, steps_after
+from .optimism import BaselinePlanner, steps_after
 from .plausible_models import (
     Models,
     means,

@@ -21,8 +21,9 @@ from __future__ import annotations
 
 from numpy.typing import NDArray
 
-from .options import PlannerOptions
-from .planner import Planner, optimistic_models
+from ..options import PlannerOptions
+from ..planner import Planner
+from .optimism import optimistic_models
 from .plausible_models import optimistic_plan
 
 

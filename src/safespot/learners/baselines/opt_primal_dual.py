@@ -9,7 +9,7 @@ count that radii use (D1), unvisited pairs at their cap (D8), a learned start di
 
 from __future__ import annotations
 
-from .spot import Spot
+from ..spot import Spot
 
 
 class OptPrimalDual(Spot):

@@ -23,7 +23,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .planner import BaselinePlanner, start_variation, steps_after
+from .optimism import BaselinePlanner, start_variation, steps_after
 from .plausible_models import (
     Models,
     means,

@@ -28,8 +28,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .options import Options, nested
-from .planner import Planner, optimistic_models
+from ..options import Options, nested
+from ..planner import Planner
+from .optimism import optimistic_models
 from .plausible_models import best_response
 
 
