@@ -7,7 +7,7 @@ the built-in error that a Python programmer would expect, so ``except ValueError
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 
 class SafespotError(Exception):
@@ -51,6 +51,10 @@ class InvalidOption(SafespotError, ValueError):
         got 5.
 
     """
+
+    def __init__(self, message: str = "", wrong: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.wrong = dict(wrong or {})  # option -> what is wrong with it, where that is known
 
 
 class InvalidEpisode(SafespotError, ValueError):

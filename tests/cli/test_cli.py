@@ -38,9 +38,7 @@ def command(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "name", ["problems", "solve", "run", "sweep", "report", "watch", "verify", "bench"]
-)
+@pytest.mark.parametrize("name", ["problems", "solve", "run", "sweep", "report", "watch"])
 def test_every_subcommand_explains_itself_with_examples(name: str) -> None:
     text = runner.invoke(cli.app, [name, "--help"]).stdout
     assert "Examples:" in text
@@ -112,7 +110,6 @@ def test_solve(tmp_path: Path) -> None:
         ),
         (["sweep", "nothing.toml", "--out", "x"], "cannot read"),
         (["report", "nothing"], "not a store"),
-        (["bench", "--only", "orcale"], "unknown section 'orcale'; did you mean `oracle`?"),
     ],
 )
 def test_wrong_input(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import copy
 import math
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pytest
+from pydantic import model_validator
 
 import safespot as ss
 from safespot.experiments import Store, as_spec, read_spec, sweeping
@@ -23,7 +24,7 @@ from safespot.experiments.spec import (
     SignalsSpec,
     Spec,
 )
-from safespot.learners.options import Options
+from safespot.learners.options import Options, option_record
 from safespot.report import findings
 from tests.support.sweeping import TINY, sweep_inline, tiny
 
@@ -193,7 +194,7 @@ def test_all_errors_are_named_at_once_with_their_keys(tmp_path: Path) -> None:
         ("seeds", 0, "must be at least 1 or a list, got 0"),
         ("episodes", 10**30, f"must be at most {2**63 - 1} or a list, got 1{'0' * 30}"),
         ("record", "some", "must be 'log' or 'all' or a whole number, got 'some'"),
-        ("track", 3, "must be 'every', 'grid' or 'audit', got 3"),
+        ("track", 3, "must be 'every' or 'grid', got 3"),
         ("learners", "spot", "must be a list, got 'spot'"),
         ("problem", [], "must be a list of at least 1, got []"),
     ],
@@ -291,14 +292,15 @@ def test_values_are_checked_together() -> None:
     assert as_spec({**TINY, "learners": [{"name": "spot", "anytime": True, "options": inf}]})
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_record
 class PlannedOptions(Options):
     """What `Planned` takes."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    @model_validator(mode="after")
+    def _check_episodes(self) -> Self:
         if self.episodes is None:
-            raise ss.InvalidOption("this learner needs the number of episodes.")
+            raise ValueError("this learner needs the number of episodes.")
+        return self
 
 
 class Planned(ss.Uniform):

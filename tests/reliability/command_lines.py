@@ -177,8 +177,8 @@ def command(rng: random.Random, files: list[str]) -> list[str]:
                 words += ["--figures", rng.choice(["svg", "x"])]
         case _:
             words = rng.choice(
-                [["verify", "--claim", "x", "--out", "store"], ["bench", "--only", "x"], [], ["x"], ["--version"],
-                 ["verify", "--quick", "--extended"], ["--x"], ["run"], ["sweep", "sweep.toml"], ["-h"]]
+                [["report", "store", "--figures", "gif"], [], ["x"], ["--version"],
+                 ["report"], ["--x"], ["run"], ["sweep", "sweep.toml"], ["-h"]]
             )  # fmt: skip
     if words and rng.random() < 0.3:
         words.append("--json")

@@ -14,7 +14,6 @@ from typing import Any
 from .. import learners, problems
 from ..data.model_files import read_cmdp
 from ..errors import InvalidOption, SafespotError, unknown
-from ..learners.signature import checked
 
 Complaints = dict[str, str]  # where -> what
 FILE = "file"  # the problem that is in a file of one's own, `path`
@@ -146,7 +145,7 @@ def _option_names(learner: str, given: Mapping[str, Any]) -> Complaints:
 
 
 def _option_values(learner: str, given: Mapping[str, Any], anytime: bool) -> Complaints:
-    """An option after the other is left out where it is wrong, so that one does not hide another."""
+    """Return what is wrong with the values of options."""
     found: Complaints = {}
     values = {k: v for k, v in given.items() if k != "guard"}
     if "guard" in given:
@@ -161,19 +160,12 @@ def _option_values(learner: str, given: Mapping[str, Any], anytime: bool) -> Com
         else:
             found[option] = unknown("word", values[option], words)
             values[option] = next(iter(words.values()))
-    kind = learners.find(learner).options_type
-    while True:
-        try:
-            checked(kind, {"episodes": None if anytime else 1, **values})
-        except InvalidOption as problem:
-            what = str(problem)
-        except (TypeError, OverflowError, ValueError) as problem:  # of a learner from outside
-            what = f"{problem}."
-        else:
-            return found
-        option = what.partition(" ")[0]
-        if option not in values:
-            # What is missing may be missing since it was left out here.
-            return found if any(name in given for name in found) else {**found, "": what}
-        found.setdefault(option, what)
-        del values[option]
+    try:
+        learners.find(learner).options_type(episodes=None if anytime else 1, **values)
+    except InvalidOption as exc:
+        wrong = exc.wrong or {"": str(exc)}
+    except (TypeError, OverflowError, ValueError) as exc:  # of a learner from outside
+        wrong = {"": f"{exc}."}
+    else:
+        wrong = {}
+    return found | {option: what for option, what in wrong.items() if option not in found}

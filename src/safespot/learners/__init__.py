@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from .epoch_options import EpochsOptions
 from .fixed import Fixed, Uniform
 from .guard import Guard
 from .learner import KNOWN, Learner
-from .options import SpotOptions
+from .options import SpotOptions, is_required
 from .spot import Spot
 from .spot_epochs import SpotEpochs
 
@@ -96,8 +96,7 @@ def required(name: str) -> list[str]:
         (['episodes'], [])
 
     """
-    kinds = fields(find(name).options_type)
-    return [option.name for option in kinds if option.default is MISSING]
+    return [option.name for option in fields(find(name).options_type) if is_required(option)]
 
 
 def make(

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import SUM_TOLERANCE, Float, Policy, as_floats, as_policy, frozen
+from ..arrays import SUM_TOLERANCE, Float, Policy, as_policy
 from ..errors import InvalidModel, InvalidOption
 from ..evidence.differences import Declared
 from ..evidence.interface import Interface
-from .options import AnyOptions, nested
+from .options import AnyOptions, Array, Count, Scales, option_record
 from .pooled_models import Known
 
 
@@ -44,7 +44,7 @@ class Recipe(NamedTuple):
     halvings: int = 10  # of a margin that no policy has
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_record
 class EpochsOptions(AnyOptions):
     """The options of `SpotEpochs`; every one of them has a default.
 
@@ -69,19 +69,11 @@ class EpochsOptions(AnyOptions):
 
     """
 
-    episodes: int | None = None
-    baseline: Policy | None = field(default=None, compare=False, repr=False)
-    known_rewards: Float | None = field(default=None, compare=False, repr=False)
-    known_constraints: Float | None = field(default=None, compare=False, repr=False)
-    explore_budget: Any = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("baseline", "known_rewards", "known_constraints"):
-            if getattr(self, name) is not None:
-                given = as_floats(name, getattr(self, name), error=InvalidOption)
-                self._set(name, frozen(given))
-        self._set("explore_budget", nested("explore_budget", self.explore_budget))
+    episodes: Count | None = None
+    baseline: Array | None = field(default=None, compare=False, repr=False)
+    known_rewards: Array | None = field(default=None, compare=False, repr=False)
+    known_constraints: Array | None = field(default=None, compare=False, repr=False)
+    explore_budget: Scales = None
 
 
 def first_policy(f: Interface, baseline: Policy | None) -> Policy:

@@ -5,18 +5,17 @@ Both count what they see, so that it can be certified.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from numpy.typing import NDArray
 
-from ..arrays import Policy, as_floats, frozen
-from ..errors import InvalidOption
-from .options import Options
+from ..arrays import Policy
+from .options import Array, Options, option_record
 from .planner import Planner
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_record
 class FixedOptions(Options):
     """The options of `Fixed`: those of `Options`, and one more.
 
@@ -25,11 +24,7 @@ class FixedOptions(Options):
 
     """
 
-    policy: Policy = field(compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._set("policy", frozen(as_floats("policy", self.policy, error=InvalidOption)))
+    policy: Array = field(compare=False, repr=False)
 
 
 class Fixed(Planner):

@@ -44,7 +44,7 @@ from ..spot.visits import (
 from .compiled_step import observe_episode
 from .limits import empty_limits, grow_limits, limits_arrays, restored_limits
 from .options import LARGEST, AnyOptions, DualOptions, Options
-from .signature import checked, documented, signature_of
+from .signature import documented, signature_of
 
 FIRST_EPOCH = 1024  # episodes of the first epoch when T is unknown
 L = TypeVar("L", bound="Learner")
@@ -129,7 +129,7 @@ class Learner(Displayed, ABC):
             states, actions, horizon, constraints, start, action_mask, senses, ranges, stationary,
             state_names, action_names, limit_names, units,
         )  # fmt: skip
-        self.options = o = checked(self.options_type, options)
+        self.options = o = self.options_type(**options)
         self.statistics = empty_statistics(f.H, f.S, f.A, f.m)
         self.declared = declare(f, o.thresholds, o.constraint_totals, o.threshold_totals)
         self.window = self._empty_window()

@@ -1,24 +1,188 @@
-"""The options of the learners: frozen, checked records. What every learner takes stands in one of them."""
+"""The options of the learners: frozen records that pydantic checks. What every learner takes stands in one of them.
+
+Each field has a type that says which values it takes; what concerns several fields is a `model_validator`. All that is
+wrong with a call is told at once, as one `InvalidOption` whose `wrong` has a sentence for each option.
+"""
 
 from __future__ import annotations
 
+import functools
 import math
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable
+from dataclasses import MISSING, Field, field, fields
+from typing import Annotated, Any, Self, TypeVar, dataclass_transform
 
 import numpy as np
 from numpy.typing import ArrayLike
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from ..arrays import Policy, as_count, as_floats, frozen
-from ..errors import InvalidOption
+from ..errors import InvalidOption, unknown
 from ..evidence.meter import as_delta
 
 LARGEST = 1e100  # of scales, steps and bounds, so that no square of them overflows
 STANCES = {"pessimistic": 0.0, "optimistic": 1.0}
 REPLAN = {"never": 0, "always": 1, "doubling": 2}  # by which factor a count grows between two plans
+CONFIG = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
+T = TypeVar("T")
 
 
-@dataclass(frozen=True, kw_only=True)
+# The values of options, by their types
+
+
+def by(check: Callable[[str, Any], Any]) -> BeforeValidator:
+    """Return what passes values through ``check(name of the option, value)``; None stays None."""
+
+    def passed(value: Any, info: ValidationInfo) -> Any:
+        return None if value is None else check(str(info.field_name), value)
+
+    return BeforeValidator(passed)
+
+
+def as_number(
+    name: str, value: object, low: float = 0.0, high: float = LARGEST, *, open_low: bool = False
+) -> float:
+    """Return `value`, which must be a number between `low` and `high`; an open end excludes itself."""
+    ends = f"{'(' if open_low else '['}{low:g}, {high:g}]"
+    if isinstance(value, (bool, np.bool_)) or not isinstance(
+        value, (int, float, np.integer, np.floating)
+    ):
+        raise InvalidOption(f"{name} must be a number in {ends}, got {value!r}.")
+    try:
+        x = float(value)
+    except OverflowError:  # a whole number that no float can be
+        x = math.inf if value > 0 else -math.inf
+    if not (low < x if open_low else low <= x) or not x <= high:
+        raise InvalidOption(f"{name} must be a number in {ends}, got {value}.")
+    return x
+
+
+def as_choice(name: str, value: object, choices: tuple[str, ...], more: str = "") -> str:
+    """Return `value`, which must be one of the choices; `more` says what else there is."""
+    if not isinstance(value, str) or value not in choices:
+        raise InvalidOption(
+            f"{name} must be {' or '.join(map(repr, choices))}{more}, got {value!r}."
+        )
+    return value
+
+
+def as_flag(name: str, value: object) -> bool:
+    """Return `value`, which must be True or False."""
+    if not isinstance(value, bool):
+        raise InvalidOption(f"{name} must be True or False, got {value!r}.")
+    return value
+
+
+def as_stance(name: str, value: object) -> str | float:
+    """Return a stance by its word, or xi in [0,1]."""
+    if isinstance(value, str):
+        return as_choice(name, value, tuple(STANCES), " or a number in [0,1]")
+    return as_number(name, value, 0.0, 1.0)
+
+
+def nested(name: str, value: ArrayLike) -> Any:
+    """Return an array as tuples, so that options stay frozen and can be written to a file."""
+    return _tuples(as_floats(name, value, error=InvalidOption).tolist())
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(v) for v in value) if isinstance(value, list) else value
+
+
+def _as_rho(name: str, value: object) -> float:
+    rho = as_number(name, value, 0.0, math.inf, open_low=True)
+    if LARGEST < rho < math.inf:
+        raise InvalidOption(f"{name} must be at most {LARGEST:g}, or inf, got {rho:g}.")
+    return rho
+
+
+def _as_bonus_scale(name: str, value: object) -> str | float:
+    if isinstance(value, str):
+        return as_choice(name, value, ("auto",), " or a number, not negative")
+    return as_number(name, value)
+
+
+COUNT = by(lambda name, value: as_count(name, value, least=1, error=InvalidOption))
+SCALE = by(as_number)  # a scale or a step, not negative
+NUMBERS = by(nested)
+Count = Annotated[int, COUNT]
+Delta = Annotated[float, by(lambda name, value: as_delta(value))]
+Flag = Annotated[bool, by(as_flag)]
+Stance = Annotated[str | float, by(as_stance)]
+Share = Annotated[float, by(functools.partial(as_number, high=1.0, open_low=True))]
+Scale = Annotated[float, SCALE]
+Scales = Annotated[Any, NUMBERS]  # a number, or one for each constraint
+Array = Annotated[
+    Policy, by(lambda name, value: frozen(as_floats(name, value, error=InvalidOption)))
+]
+
+
+def one_of(*choices: str) -> BeforeValidator:
+    """Return what lets these words pass."""
+    return by(functools.partial(as_choice, choices=choices))
+
+
+# The records
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
+def option_record(record: type[T]) -> type[T]:
+    """Make a frozen record of options whose fields are checked; for classes, as a decorator."""
+    made: Any = pydantic_dataclass(frozen=True, kw_only=True, config=CONFIG)(record)
+    check = made.__init__
+
+    @functools.wraps(check)
+    def construct(self: Any, **given: Any) -> None:
+        try:
+            check(self, **given)
+        except ValidationError as exc:
+            wrong = _wrong(made, exc)
+            rest = {name: value for name, value in given.items() if name not in wrong}
+            if len(rest) < len(given):  # what concerns several options is checked without these
+                try:
+                    made(**rest)
+                except InvalidOption as more:
+                    wrong = {**wrong, **more.wrong} if set(more.wrong) <= set(given) else wrong
+            raise InvalidOption(" ".join(wrong.values()), wrong) from None
+
+    made.__init__ = construct
+    return made  # type: ignore[no-any-return]
+
+
+def _wrong(record: type, exc: ValidationError) -> dict[str, str]:
+    """Return what is wrong with each option of a call; "" has what concerns no single one."""
+    wrong: dict[str, str] = {}
+    missing = []
+    for error in exc.errors(include_url=False):
+        name = str(error["loc"][0]) if error["loc"] else ""
+        if error["type"] == "missing":
+            missing.append(name)
+        elif error["type"] == "unexpected_keyword_argument":
+            wrong[name] = unknown("option", name, [each.name for each in fields(record)])
+        else:
+            known = getattr(error.get("ctx", {}).get("error"), "wrong", None)
+            wrong |= known or {name: error["msg"].removeprefix("Value error, ")}
+    if missing:
+        needed = " and ".join(f"`{name}`" for name in missing)
+        it = "it" if len(missing) == 1 else "them"
+        wrong[""] = f"missing {needed}: this learner needs {it}."
+    return wrong
+
+
+def is_required(given: Field[Any]) -> bool:
+    """Return whether an option has no default."""
+    return given.default is MISSING and given.default_factory is MISSING
+
+
+@option_record
 class AnyOptions:
     """What every learner takes: how long, where the limits come from, and how sure to be.
 
@@ -36,39 +200,15 @@ class AnyOptions:
 
     """
 
-    episodes: int | None
-    thresholds: tuple[tuple[float, ...], ...] | tuple[float, ...] | None = None
-    stance: str | float = "pessimistic"
-    window: float = 1.0
-    delta: float = 0.05
-    independent_hints: bool = False
-    shared_threshold: bool = False
-    constraint_totals: tuple[tuple[float, ...], ...] | tuple[float, ...] | None = None
-    threshold_totals: tuple[tuple[float, ...], ...] | tuple[float, ...] | None = None
-
-    def __post_init__(self) -> None:
-        if self.episodes is not None:
-            self._set("episodes", as_count("episodes", self.episodes, least=1, error=InvalidOption))
-        self._set("thresholds", nested("thresholds", self.thresholds))
-        if isinstance(self.stance, str):
-            _choice("stance", self.stance, tuple(STANCES), " or a number in [0,1]")
-        else:
-            self._set("stance", _number("stance", self.stance, 0.0, 1.0))
-        self._set("window", _number("window", self.window, 0.0, 1.0, open_low=True))
-        self._set("delta", as_delta(self.delta))
-        for name in ("independent_hints", "shared_threshold"):
-            self._set_flag(name)
-        for name in ("constraint_totals", "threshold_totals"):
-            self._set(name, nested(name, getattr(self, name)))
-
-    def _set(self, name: str, value: Any) -> None:
-        """Keep a number as Python's own, so that it can be written to a file."""
-        object.__setattr__(self, name, value)
-
-    def _set_flag(self, name: str) -> None:
-        """True or False."""
-        if not isinstance(getattr(self, name), bool):
-            raise InvalidOption(f"{name} must be True or False, got {getattr(self, name)!r}.")
+    episodes: Count | None
+    thresholds: Scales = None
+    stance: Stance = "pessimistic"
+    window: Share = 1.0
+    delta: Delta = 0.05
+    independent_hints: Flag = False
+    shared_threshold: Flag = False
+    constraint_totals: Scales = None
+    threshold_totals: Scales = None
 
     @property
     def xi(self) -> float:
@@ -76,7 +216,7 @@ class AnyOptions:
         return STANCES[self.stance] if isinstance(self.stance, str) else float(self.stance)
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_record
 class Options(AnyOptions):
     """What learners take whose bounds are the paper's: beside `AnyOptions`, their radii.
 
@@ -89,39 +229,26 @@ class Options(AnyOptions):
 
     """
 
-    bonus_scale: float = 1.0
-    estimator: str = "representative"
-    threshold_scale: float = 1.0
-    clip_thresholds: bool = True
+    bonus_scale: Scale = 1.0
+    estimator: Annotated[str, one_of("representative", "pooled", "total")] = "representative"
+    threshold_scale: Scale = 1.0
+    clip_thresholds: Flag = True
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _choice("estimator", self.estimator, ("representative", "pooled", "total"))
-        for name in ("bonus_scale", "threshold_scale"):
-            self._set_step(name)
-        self._set_flag("clip_thresholds")
-        self._check_estimator()
-
-    def _check_estimator(self) -> None:
+    @model_validator(mode="after")
+    def _check_estimator(self) -> Self:
         if self.estimator != "total":
             for name in ("independent_hints", "shared_threshold"):
                 if getattr(self, name):
-                    raise InvalidOption(
-                        f"{name} is for estimator='total', got estimator={self.estimator!r}."
-                    )
+                    what = f"{name} is for estimator='total', got estimator={self.estimator!r}."
+                    raise InvalidOption(what, {name: what})
         elif self.threshold_scale != 1.0 or not self.clip_thresholds:
             raise InvalidOption(
                 "estimator='total' needs no threshold_scale and no clip_thresholds: its bounds hold as they are."
             )
-
-    def _set_step(self, name: str) -> None:
-        """A scale or a step, not negative, where one is given."""
-        if getattr(self, name) is not None:
-            value = _number(name, getattr(self, name), 0.0, LARGEST)
-            self._set(name, value)
+        return self
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_record
 class DualOptions(Options):
     """What a learner with bounded multipliers takes beside `Options`.
 
@@ -133,28 +260,23 @@ class DualOptions(Options):
 
     """
 
-    rho: float | None = None
-    slack: float | tuple[float, ...] | None = None
-    dual_step: float | None = None
+    rho: Annotated[float | None, by(_as_rho)] = None
+    slack: Scales = None
+    dual_step: Scale | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    @model_validator(mode="after")
+    def _check_rho(self) -> Self:
         if (self.rho is None) == (self.slack is None):
             raise InvalidOption(
                 "give rho or slack, one of the two: slack= is how much room a safe policy leaves below a budget, or "
                 "above a floor, over an episode, as far as you know."
             )
-        self._set("slack", nested("slack", self.slack))
-        self._set_step("dual_step")
-        if self.rho is not None:
-            self._set("rho", _number("rho", self.rho, 0.0, math.inf, open_low=True))
-            if LARGEST < self.rho < math.inf:
-                raise InvalidOption(f"rho must be at most {LARGEST:g}, or inf, got {self.rho:g}.")
-            if math.isinf(self.rho) and self.dual_step is None:
-                raise InvalidOption("rho = inf needs dual_step.")
+        if self.rho == math.inf and self.dual_step is None:
+            raise InvalidOption("rho = inf needs dual_step.")
+        return self
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_record
 class SpotOptions(DualOptions):
     """The options of `Spot`: those of `Options` and `DualOptions`, and two more.
 
@@ -175,25 +297,18 @@ class SpotOptions(DualOptions):
 
     """
 
-    bonus_scale: float | str = 1.0  # type: ignore[assignment]
-    bonus: str = "hoeffding"
-    policy_step: float | None = None
+    bonus_scale: Annotated[float | str, by(_as_bonus_scale)] = 1.0  # type: ignore[assignment]
+    bonus: Annotated[str, one_of("hoeffding", "bernstein")] = "hoeffding"
+    policy_step: Scale | None = None
 
-    def _set_step(self, name: str) -> None:
-        if name == "bonus_scale" and isinstance(self.bonus_scale, str):
-            _choice(name, self.bonus_scale, ("auto",), " or a number, not negative")
-        else:
-            super()._set_step(name)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _choice("bonus", self.bonus, ("hoeffding", "bernstein"))
-        self._set_step("policy_step")
+    @model_validator(mode="after")
+    def _check_steps(self) -> Self:
         if self.rho == math.inf and self.policy_step is None:
             raise InvalidOption("rho = inf needs policy_step and dual_step.")
+        return self
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_record
 class PlannerOptions(Options):
     """What a learner takes that solves a program: beside `Options`, when it does so.
 
@@ -202,14 +317,10 @@ class PlannerOptions(Options):
 
     """
 
-    replan: str = "doubling"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _choice("replan", self.replan, ("doubling", "always"))
+    replan: Annotated[str, one_of("doubling", "always")] = "doubling"
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_record
 class BaselineOptions(PlannerOptions):
     """What a learner takes that leans on a policy known to be safe.
 
@@ -220,57 +331,8 @@ class BaselineOptions(PlannerOptions):
 
     """
 
-    baseline: Policy = field(compare=False, repr=False)
-    slack: float | tuple[float, ...]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._set("baseline", frozen(as_floats("baseline", self.baseline, error=InvalidOption)))
-        self._set("slack", nested("slack", self.slack))
-
-
-def nested(name: str, value: ArrayLike | None) -> Any:
-    """An array option as tuples, so that the options stay frozen and can be written to a file."""
-    if value is None:
-        return None
-    return _tuples(as_floats(name, value, error=InvalidOption).tolist())
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(v) for v in value) if isinstance(value, list) else value
-
-
-def _number(
-    name: str,
-    value: object,
-    low: float,
-    high: float,
-    *,
-    open_low: bool = False,
-    open_high: bool = False,
-) -> float:
-    """`value`, which must be a number between `low` and `high` (open ends exclude themselves)."""
-    ends = f"{'(' if open_low else '['}{low:g}, {high:g}{')' if open_high else ']'}"
-    if isinstance(value, (bool, np.bool_)) or not isinstance(
-        value, (int, float, np.integer, np.floating)
-    ):
-        raise InvalidOption(f"{name} must be a number in {ends}, got {value!r}.")
-    try:
-        x = float(value)
-    except OverflowError:  # a whole number that no float can be
-        x = math.inf if value > 0 else -math.inf
-    above = x > low if open_low else x >= low
-    under = x < high if open_high else x <= high
-    if not (above and under):
-        raise InvalidOption(f"{name} must be a number in {ends}, got {value}.")
-    return x
-
-
-def _choice(name: str, value: object, choices: tuple[str, ...], more: str = "") -> None:
-    if not isinstance(value, str) or value not in choices:
-        raise InvalidOption(
-            f"{name} must be {' or '.join(map(repr, choices))}{more}, got {value!r}."
-        )
+    baseline: Array = field(compare=False, repr=False)
+    slack: Scales
 
 
 def check_hints(log: Any, options: AnyOptions) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import MISSING, Field, fields
-from typing import Any
+from dataclasses import fields
+from typing import get_type_hints
 
-from ..errors import InvalidOption, unknown
 from ..evidence.interface import make_interface
+from .options import is_required
 
 ARGUMENT = re.compile(r"^ +(\w+): (.*?)(?=^ +\w+: |\Z)", re.MULTILINE | re.DOTALL)
 INTERFACE = """
@@ -24,13 +24,14 @@ state_names, action_names, limit_names, units: what people call them (`Names`); 
 
 def signature_of(options: type) -> inspect.Signature:
     """``(states, actions, …, *, option=default, …)``: what ``problem.interface`` gives, and the options."""
+    kinds = get_type_hints(options)
     given = list(inspect.signature(make_interface).parameters.values())
     own = [
         inspect.Parameter(
             option.name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if _required(option) else option.default,
-            annotation=option.type,
+            default=inspect.Parameter.empty if is_required(option) else option.default,
+            annotation=kinds[option.name],
         )
         for option in fields(options)
     ]
@@ -55,24 +56,3 @@ def documented(about: str | None, options: type) -> str:
     lines += [f"{option.name}: {meanings.get(option.name, '')}" for option in fields(options)]
     arguments = "\n".join(f"    {line}" for line in lines)
     return f"{inspect.cleandoc(about or '')}\n\nArgs:\n{arguments}\n"
-
-
-def checked(options: type, given: dict[str, Any]) -> Any:
-    """The record of options; names that it does not know and values that it needs are told in the user's words."""
-    takes = [option.name for option in fields(options)]
-    for name in given:
-        if name not in takes:
-            raise InvalidOption(unknown("option", name, takes))
-    missing = [
-        option.name for option in fields(options) if _required(option) and option.name not in given
-    ]
-    if missing:
-        needed = " and ".join(f"`{name}`" for name in missing)
-        raise InvalidOption(
-            f"missing {needed}: this learner needs {'it' if len(missing) == 1 else 'them'}."
-        )
-    return options(**given)
-
-
-def _required(option: Field[Any]) -> bool:
-    return option.default is MISSING and option.default_factory is MISSING

@@ -23,18 +23,17 @@ Deviations.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..options import Options, nested
+from ..options import Options, Scale, Scales, option_record
 from ..planner import Planner
 from .optimism import optimistic_models
 from .plausible_models import best_response
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_record
 class OptPessPrimalDualOptions(Options):
     """The options of `OptPessPrimalDual`: those of `Options`, and two more.
 
@@ -45,13 +44,8 @@ class OptPessPrimalDualOptions(Options):
 
     """
 
-    slack: float | tuple[float, ...]
-    tightening: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._set("slack", nested("slack", self.slack))
-        self._set_step("tightening")
+    slack: Scales
+    tightening: Scale = 1.0
 
 
 class OptPessPrimalDual(Planner):

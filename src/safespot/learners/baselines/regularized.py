@@ -26,10 +26,10 @@ Deviations.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
+from pydantic import model_validator
 
 from ...arrays import Bool, Float, InsideEpisode, Int, Policy
 from ...errors import InvalidOption
@@ -43,11 +43,11 @@ from ...spot.visits import Statistics, add_visit
 from ...spot.window import Window
 from ..compiled_step import MOVED, step_for
 from ..learner import Epoch
-from ..options import SpotOptions
+from ..options import Scale, SpotOptions, option_record
 from ..primal_dual import PrimalDual
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_record
 class RegularizedOptions(SpotOptions):
     """The options of `RegularizedPrimalDual`: those of `SpotOptions`, and one more.
 
@@ -57,13 +57,13 @@ class RegularizedOptions(SpotOptions):
 
     """
 
-    regularization: float | None = None
+    regularization: Scale | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._set_step("regularization")
+    @model_validator(mode="after")
+    def _check_bonus_scale(self) -> Self:
         if isinstance(self.bonus_scale, str):
             raise InvalidOption('bonus_scale="auto" is for spot; give a number here.')
+        return self
 
 
 class RegularizedRates(NamedTuple):
