@@ -378,7 +378,10 @@ class Desk:
     def _record(self, episode: OpenEpisode) -> Record:
         observed = episode.observed or self.rules.as_episode(episode)
         chances = self.rules.chances(episode, observed)
-        return Record(observed, chances, episode.digest, bytes.fromhex(episode.id))
+        return Record(
+            observed, chances, episode.digest, bytes.fromhex(episode.id), episode.version,
+            len(episode.states),
+        )  # fmt: skip
 
     def _remember(self, name: str, final: int | None) -> None:
         self._finished[name] = final
