@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pytest
 
 import safespot as ss
@@ -166,7 +167,8 @@ def test_what_an_export_says(learner: Any, ending: str, tmp_path: Path) -> None:
 
 def test_an_export_of_a_learner_that_is_told_who_played(tmp_path: Path) -> None:
     folder, trail = tmp_path / "it", tmp_path / "trail.parquet"
-    episode = ss.Episode([0, 1, 2], [0, 1], [0.5, 0.25], [[0.5], [0.5]], [[0.5], [0.5]])
+    halves = np.full((H, 1), 0.5)
+    episode = ss.Episode(np.array([0, 1, 2]), np.array([0, 1]), np.full(H, 0.5), halves, halves)
     other = [[[0.25, 0.75]] * 3] * H
     with ss.open(folder, ss.Uniform(**SIZES, start=None, episodes=100)) as learner:
         for played in (None, other, ss.policy_digest(other)):
