@@ -29,7 +29,7 @@ REFUSALS = {
     413: "The body is too large.",
     415: "The body is not JSON.",
     422: "A value is not what the learner expects.",
-    429: "Too many episodes are open.",
+    429: "Too many episodes are open, or wait for one that is.",
     503: "The service has stopped.",
 }
 
