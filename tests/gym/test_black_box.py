@@ -449,7 +449,7 @@ FAULTS: dict[str, tuple[Any, str]] = {
     "state array": (lambda s, r, e, c, i: (np.zeros(2), r, e, c, i), "state: TypeError was raised"),
     "four elements": (lambda s, r, e, c, i: (s, r, e, i), "step: the environment's step returned 4"),
     "nothing": (lambda *_: None, "step: TypeError was raised"),
-    "an info that is none": (lambda s, r, e, c, i: (s, r, e, c, None), "step: the environment's step returned None as its info"),
+    "an info that is none": (lambda s, r, e, c, i: (s, r, e, c, None), "step: the environment's step returned None"),
     "a crash": (crash, "step: RuntimeError was raised: the pump is stuck"),
 }  # fmt: skip
 
