@@ -141,8 +141,12 @@ def failure(what: str, problem: OSError, more: str = "") -> SafespotError:
     """What could not be done and why, as the error that it is: of the disk, or of what was asked for."""
     if isinstance(problem, SafespotError):  # a `DiskError` says it already
         return problem
-    kind = DiskError if problem.errno in FAILURES else InvalidFile
-    return kind(f"{what}: {problem.strerror or problem}.{more}")
+    message = f"{what}: {problem.strerror or problem}.{more}"
+    if problem.errno not in FAILURES:
+        return InvalidFile(message)
+    error = DiskError(message)
+    error.errno = problem.errno
+    return error
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:

@@ -449,7 +449,7 @@ FAULTS: dict[str, tuple[Any, str]] = {
     "state array": (lambda s, r, e, c, i: (np.zeros(2), r, e, c, i), "state: TypeError was raised"),
     "four elements": (lambda s, r, e, c, i: (s, r, e, i), "step: the environment's step returned 4"),
     "nothing": (lambda *_: None, "step: TypeError was raised"),
-    "an info that is none": (lambda s, r, e, c, i: (s, r, e, c, None), "constraints: TypeError was raised"),
+    "an info that is none": (lambda s, r, e, c, i: (s, r, e, c, None), "step: the environment's step returned None"),
     "a crash": (crash, "step: RuntimeError was raised: the pump is stuck"),
 }  # fmt: skip
 
@@ -498,6 +498,32 @@ def test_an_error_of_the_environment_is_the_cause() -> None:
         ss.BlackBox(Corridor(), horizon=4, constraints="x")
     with pytest.raises(ss.InvalidOption, match="expected a Gymnasium environment, got <class"):
         ss.BlackBox(Corridor, horizon=4)
+
+
+@pytest.mark.parametrize("info", [None, [], 3, "cost"])
+@pytest.mark.parametrize("call", ["reset", "step"])
+@pytest.mark.parametrize("six", [False, True])
+def test_an_info_that_is_no_mapping_is_named(six: bool, call: str, info: Any) -> None:
+    class Odd(Corridor):
+        odd = True
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            observation, shown = super().reset(seed=seed)
+            return observation, info if self.odd and call == "reset" else shown
+
+        def step(self, action: int) -> Any:
+            *rest, shown = super().step(action)
+            return *rest, info if self.odd and call == "step" else shown
+
+    env = Odd(six=six)
+    with pytest.raises(ss.InvalidOption, match=f"{call} returned .* as its info"):
+        ss.BlackBox(env, horizon=4, endings=NOTHING)
+    assert any("as its info" in sentence for sentence in ss.check_env(env, horizon=4))
+    env.odd = False
+    box = ss.BlackBox(env, horizon=4, endings=NOTHING)
+    env.odd = True
+    with pytest.raises(ss.InvalidEpisode, match=f"step 0.* {call} returned .* as its info"):
+        box.play(walk([1] * 4), np.full(4, 0.5))
 
 
 def test_a_failed_first_episode_leaves_an_empty_run() -> None:

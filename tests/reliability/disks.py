@@ -119,6 +119,24 @@ class Failing(files.Disk):
             super().remove(path)
 
 
+@contextlib.contextmanager
+def room(size: int) -> Iterator[None]:
+    """Let no file grow beyond a size: the system refuses the write, as on a full disk (EFBIG for ENOSPC)."""
+    import resource  # Windows has none
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def full(folder: Path) -> contextlib.AbstractContextManager[None]:
+    """Let no file grow beyond the largest one of a folder: what has its room already can be written to."""
+    return room(max(path.stat().st_size for path in folder.iterdir()))
+
+
 # --- Power loss
 
 

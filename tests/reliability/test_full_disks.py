@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +11,13 @@ import pytest
 
 import safespot as ss
 from safespot import files
-from tests.reliability.disks import Failing
+from tests.reliability.disks import Failing, room
 from tests.support.contract import Subject
 from tests.support.sweeping import sweep_inline, tiny
 from tests.support.trails import example
 
-resource = pytest.importorskip("resource")
+pytest.importorskip("resource")
 SPOT = Subject("spot", "masked")
-
-
-@contextlib.contextmanager
-def room(size: int) -> Iterator[None]:
-    """No file may grow beyond that: the system refuses the write, as it does on a full disk (EFBIG for ENOSPC)."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def episodes() -> list[ss.Episode]:

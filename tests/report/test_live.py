@@ -191,6 +191,48 @@ def test_a_store_is_told_as_far_as_it_is(tmp_path: Path) -> None:
     assert "Regret and violation" in (watched.report() or "")
 
 
+def test_a_copy_of_a_store_without_its_claims_can_be_watched(tmp_path: Path) -> None:
+    """Programs that copy folders may leave out what is empty."""
+    store = Store.create(tmp_path / "store")
+    sweep_inline(store.path, tiny()[:1])
+    store.claims.rmdir()
+    done = CliRunner().invoke(cli.app, ["watch", str(store.path), "--json"], catch_exceptions=False)
+    assert json.loads(done.stdout)["said"] == ["1 run finished; nobody is at work."]
+
+
+def asked(address: str) -> tuple[int, str]:
+    """The status and the text of an answer."""
+    try:
+        with urllib.request.urlopen(address) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as exc:
+        with exc:
+            return exc.code, exc.read().decode()
+
+
+@pytest.mark.parametrize("what", ["store", "learner"])
+def test_a_folder_that_was_removed_is_told_and_may_come_back(what: str, tmp_path: Path) -> None:
+    folder, moved = tmp_path / "it", tmp_path / "moved"
+    if what == "store":
+        sweep_inline(folder, tiny()[:1])
+    else:
+        ss.open(folder, ss.SpotEpochs(**ss.problems.make("machine").interface)).close()
+    watched = Watched(folder)
+    with Serving(folder) as server:
+        for _ in range(2):
+            before = asked(server.address + "state.json")
+            assert before[0] == 200
+            folder.rename(moved)
+            with pytest.raises(ss.InvalidFile, match="removed or renamed"):
+                watched.document()
+            for name in ("state.json", "report.html"):
+                status, text = asked(server.address + name)
+                assert (status, str(folder) in text) == ((503, True))
+            assert asked(server.address)[0] == 200  # the page itself, which says so
+            moved.rename(folder)
+            assert asked(server.address + "state.json") == before
+
+
 # --- The server
 
 

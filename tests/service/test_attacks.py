@@ -93,24 +93,40 @@ def test_a_clock_that_jumps_expires_nothing(
     asyncio.run(work())
 
 
-def test_time_goes_on_while_the_service_is_down(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("hours", [-25, 25])
+def test_a_clock_that_is_set_over_a_restart_expires_nothing(
+    hours: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+
     async def work() -> None:
-        async with serving(tmp_path / "it", uniform(), expire_after=60.0) as client:
+        async with serving(tmp_path / "it", uniform(), expire_after=3.0) as client:
             path = await client.start("a")
             await client.play(path)
             await abandon(client)
-            now = time.time()
-            monkeypatch.setattr("time.time", lambda: now + 59.0)
-            async with serving(tmp_path / "it", expire_after=60.0) as again:
-                await asyncio.sleep(0.2)
-                assert again.desk.open == 1
-                for _ in range(100):
-                    await asyncio.sleep(0.05)
-                    if again.desk.open == 0:
-                        return
-                raise AssertionError("a minute without a request, and it is open still")
+        now = time.time()
+        monkeypatch.setattr("time.time", lambda: now + 3600 * hours)
+        async with serving(tmp_path / "it", expire_after=3.0) as again:
+            await asyncio.sleep(0.9)  # it looks every 0.75 seconds
+            assert (await again.post(f"{path}/end", {"state": 2}))[0] == 200
+
+    asyncio.run(work())
+
+
+def test_silence_adds_up_over_restarts(tmp_path: Path) -> None:
+    """Else a service that is restarted every night would keep forgotten episodes for ever."""
+
+    async def work() -> None:
+        async with serving(tmp_path / "it", uniform()) as client:
+            path = await client.start("forgotten")
+        for k in range(5):
+            async with serving(tmp_path / "it", expire_after=2.0) as client:
+                await asyncio.sleep(0.7)
+                await client.whole(str(k))
+                _, answer = await client.get("/episodes")
+                statuses = {each["episode"]: each["status"] for each in answer["episodes"]}
+                if statuses.get(path[10:]) != "open":
+                    return
+        raise AssertionError("3.5 seconds without a request, and it is open still")
 
     asyncio.run(work())
 

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import safespot as ss
-from safespot.service.desk import Settings
+from safespot.service.app import make_service
+from safespot.service.desk import Settings, open_desk
 from safespot.service.ledger import trail
 from safespot.service.names import read_names
 from safespot.service.refused import Refused
 from safespot.service.server import bind, is_loopback, serve
 from safespot.service.tokens import RIGHTS, add_token, check_learner, read_tokens, revoke_token
 from safespot.syscalls import take_lock
-from tests.support.serving import serving, uniform
+from tests.support.serving import Client, serving, uniform
 
 READS = ["/state.json", "/policy", "/certificate", "/evidence", "/episodes", "/metrics"]
 
@@ -203,3 +207,93 @@ def test_tokens_are_those_of_a_learner_that_is_there(tmp_path: Path) -> None:
         revoke_token(folder, "x")
     with pytest.raises(ss.InvalidFile, match="no durable learner"):
         check_learner(tmp_path)
+
+
+@contextlib.asynccontextmanager
+async def living(folder: Path) -> AsyncIterator[Client]:
+    """A service of a folder as a server runs it, from its startup to its shutdown."""
+    service = make_service(open_desk(folder, Settings()))
+    told: asyncio.Queue[dict[str, str]] = asyncio.Queue()
+    answers: asyncio.Queue[Any] = asyncio.Queue()
+    server = asyncio.create_task(service({"type": "lifespan"}, told.get, answers.put))
+    await told.put({"type": "lifespan.startup"})
+    assert (await answers.get())["type"] == "lifespan.startup.complete"
+    try:
+        yield Client(service)
+    finally:
+        await told.put({"type": "lifespan.shutdown"})
+        await server
+
+
+GOOD = {
+    "name": "a", "sha256": "0" * 64, "rights": ["read"], "made": 1.0, "made_by": "root"
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "[" * 100_000,
+        "",
+        "{",
+        "5",
+        "null",
+        "[null]",
+        "[[]]",
+        json.dumps([{**GOOD, "sha256": ["x"]}]),
+        json.dumps([{**GOOD, "sha256": None}]),
+        json.dumps([{**GOOD, "name": {"a": 1}}]),
+        json.dumps([{**GOOD, "rights": 5}]),
+        json.dumps([{**GOOD, "rights": [["read"]]}]),
+        json.dumps([{**GOOD, "rights": "read"}]),
+        b"\xff\xfe",
+        None,
+    ],
+    ids=range(15),
+)
+def test_a_fault_of_the_file_of_tokens_does_not_end_the_watch(
+    fault: str | bytes | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The last good tokens stay in force, the fault is logged, and a token that is revoked later is not taken."""
+    monkeypatch.setattr("safespot.service.http.RELOAD", 0.02)
+    folder = tmp_path / "it"
+    ss.open(folder, uniform()).close()
+    token, revoked = (add_token(folder, name, ["read"]) for name in "ab")
+    path = folder / "tokens.json"
+    before = path.read_bytes()
+
+    async def work() -> None:
+        async with living(folder) as client:
+            client.token = revoked
+            assert (await client.get("/policy"))[0] == 200
+            path.unlink()
+            if fault is None:
+                path.mkdir()
+            else:
+                path.write_bytes(fault if isinstance(fault, bytes) else fault.encode())
+            for _ in range(200):
+                await asyncio.sleep(0.02)
+                if any(record.levelname == "ERROR" for record in caplog.records):
+                    break
+            else:
+                pytest.fail("nothing is logged")
+            await asyncio.sleep(0.2)
+            assert len(caplog.records) < 5  # not at every look
+            assert (await client.get("/policy"))[0] == 200
+            if fault is None:
+                path.rmdir()
+            path.write_bytes(before)
+            revoke_token(folder, "b")
+            for _ in range(200):
+                if (await client.get("/policy"))[0] == 401:
+                    break
+                await asyncio.sleep(0.02)
+            else:
+                pytest.fail("a revoked token works")
+            client.token = token
+            assert (await client.get("/policy"))[0] == 200
+
+    asyncio.run(work())

@@ -63,6 +63,7 @@ Scheduler = Annotated[
 
 def main() -> None:
     """The command: `app`, with errors on one screen and no traceback unless asked for."""
+    _open_closed_streams()
     try:
         try:
             app()
@@ -94,6 +95,13 @@ def main() -> None:
             why = str(problem.strerror or problem)
         print(f"safespot: {why}.", file=sys.stderr)
         sys.exit(1)
+
+
+def _open_closed_streams() -> None:
+    """Put the null device where standard output or error was closed (`>&-`), so that no other file takes its place."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
 
 
 def _close_output() -> None:

@@ -16,10 +16,11 @@ from ..syscalls import Lock, take_lock
 def at_work(folder: Path) -> tuple[set[str], set[str]]:
     """The runs that sweeps are at work on, and those that sweeps have left: their process died, so nothing is locked.
 
-    Whether a claim is locked can only be tried: a sweep that wants it at the same instant takes it a little later.
+    A folder that is not there has neither: copies of a store may come without what is empty. Whether a claim is locked
+    can only be tried: a sweep that wants it at the same instant takes it a little later.
     """
     working, left = set(), set()
-    for path in folder.iterdir():
+    for path in folder.iterdir() if folder.is_dir() else ():
         try:
             lock = take_lock(path)
         except FileNotFoundError:  # finished in between

@@ -52,13 +52,16 @@ class Actions:
 
     def take(self, observation: Any, a: int, info: Mapping[str, Any]) -> Step:
         """Take action a, after the environment showed `observation` and `info`."""
+        _check_info("reset", info)  # that of a step was checked when it was taken
         action = self.value(self.admitted(a, info))
         answer = self._env.step(action)
         if len(answer) == 5:
             after, reward, ended, truncated, info = answer
+            _check_info("step", info)
             return Step(observation, action, after, reward, ended, info, truncated)
         if len(answer) == 6:
             after, reward, cost, ended, truncated, info = answer
+            _check_info("step", info)
             return Step(observation, action, after, reward, ended, info, truncated, cost)
         raise InvalidEpisode(
             f"the environment's step returned {len(answer)} elements; expected five, as Gymnasium's do, "
@@ -97,6 +100,14 @@ def admissible(space: Any, shown: Any) -> Bool:
             f"{shown!r}."
         )
     return _combined(np.split(flat.astype(np.bool_), np.cumsum(counts)[:-1]))
+
+
+def _check_info(call: str, info: Any) -> None:
+    """Raise unless an environment's `info` is a mapping."""
+    if type(info) is not dict and not isinstance(info, Mapping):
+        raise InvalidEpisode(
+            f"the environment's {call} returned {info!r} as its info; expected a dict, which may be empty."
+        )
 
 
 def _combined(masks: list[Bool]) -> Bool:

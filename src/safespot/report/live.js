@@ -115,8 +115,9 @@ async function show(now) {
 async function ask() {
   try {
     const answer = await fetch(source, { headers, cache: "no-store" });
-    if (!answer.ok) throw new Error(`${answer.status} ${answer.statusText}`);
     const text = await answer.text();
+    const inWords = answer.headers.get("Content-Type")?.startsWith("text/plain");
+    if (!answer.ok) throw new Error(inWords ? text.trim() : `${answer.status} ${answer.statusText}`);
     if (text !== last) await show(JSON.parse(text));
     last = text;
     state.textContent = `live; last asked at ${new Date().toLocaleTimeString()}`;

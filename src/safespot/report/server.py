@@ -47,9 +47,9 @@ class Watched:
             None  # of a store: for which runs
         )
         self.source: Store | Following
-        if (self.place / "store.json").exists():
+        if self._has_store():
             self.source = Store(self.place)
-        elif any(self.place.glob("snapshot-*")):
+        elif self._has_learner():
             self.source = Following(self.place)
         else:
             raise InvalidFile(
@@ -58,8 +58,9 @@ class Watched:
             )
 
     def document(self) -> dict[str, Any]:
-        """What is known now."""
+        """Return what is known now; an `InvalidFile` where what was watched is gone."""
         with self._turn:
+            self._check_there()
             if isinstance(self.source, Following):
                 self.source.update()
                 found = self.source
@@ -70,11 +71,25 @@ class Watched:
             return store_document(self.source)
 
     def report(self) -> str | None:
-        """The report of a store as of now; None: there is none."""
+        """Return the report of a store as of now; None: there is none."""
         with self._turn:
+            self._check_there()
             if isinstance(self.source, Following) or not self.source.finished():
                 return None
             return whole(self.source)
+
+    def _has_store(self) -> bool:
+        return (self.place / "store.json").exists()
+
+    def _has_learner(self) -> bool:
+        return any(self.place.glob("snapshot-*"))
+
+    def _check_there(self) -> None:
+        there = self._has_learner() if isinstance(self.source, Following) else self._has_store()
+        if not there:
+            raise InvalidFile(
+                f"{self.place} was removed or renamed. Put it back, or watch it where it is now."
+            )
 
 
 class Server(ThreadingHTTPServer):
@@ -134,7 +149,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._answer(HTTPStatus.OK, page.encode(), HTML)
             else:
                 self._answer(HTTPStatus.NOT_FOUND, b"not found\n", "text/plain")
-        except SafespotError as problem:  # such as a file that is being replaced
+        except (SafespotError, OSError) as problem:  # such as a file that is being replaced
             self._answer(HTTPStatus.SERVICE_UNAVAILABLE, f"{problem}\n".encode(), "text/plain")
 
     def log_message(self, *_: Any) -> None:

@@ -18,6 +18,9 @@ class Commits:
     def __init__(self, ledger: Ledger, counts: Counter[str]) -> None:
         self.ledger, self.counts = ledger, counts
         self.stopped = ""  # why nothing more is taken
+        self.disk_is_full = (
+            False  # which stopped it: what fits into the ledger's file can still be written
+        )
         self._waiters: list[asyncio.Future[None]] = []
         self._thread = ThreadPoolExecutor(1, "sync")
         self._wanted = asyncio.Event()
@@ -51,9 +54,14 @@ class Commits:
                 if not waiter.done():
                     self._answer(waiter)
 
-    def stop(self, why: str) -> None:
+    def ask_for_room(self) -> None:
+        """Have the next file of the ledger begun soon, where this one is full."""
+        if self.ledger.full:
+            self._wanted.set()
+
+    def stop(self, why: str, *, disk_is_full: bool = False) -> None:
         """Take nothing more, and tell all that wait."""
-        self.stopped = why
+        self.stopped, self.disk_is_full = why, disk_is_full
         for waiter in self._waiters:
             if not waiter.done():
                 self._answer(waiter)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import hashlib
 import logging
 import random
@@ -46,12 +47,17 @@ T = TypeVar("T")
 FINISHED = (
     10_000  # episodes that are remembered after they were counted, for requests that come again
 )
-WAITING = 100  # episodes that may wait behind open ones, for each that may be open
+HELD_BACK = 2**27  # bytes of the ledger's lines of episodes that wait behind open ones, about
 GROUP = 256  # episodes that go to the journal together, at most
 SHOWN = 1_000  # open episodes that are told of, at most
 DISK_FAILED = (
     "the service has stopped after an error of its disk; start it again once the disk works."
 )
+DISK_FULL = (
+    "the service has stopped because its disk is full; free some of it, and start the service again. Until then "
+    "episodes can be expired, and nothing else."
+)
+FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}  # Windows lacks one
 
 
 @dataclass(frozen=True)
@@ -81,10 +87,15 @@ class Desk:
         self.counts: Counter[str] = Counter()
         self.commits = Commits(self.ledger, self.counts)
         self._random = random.Random()  # of the system's own entropy
-        self._pending, self._finished = recover(self.ledger.events, durable)
+        self._pending, self._finished, uptime = recover(self.ledger.events, durable)
         self.ledger.events.clear()
+        # Time in which the service is down does not count: it could not have heard of anybody.
+        self._began = time.monotonic() - uptime
         self._forget()
         self._open = sum(each.status == OPEN for each in self._pending.values())
+        self._held_back_bytes = sum(
+            size_of(each) for each in self._pending.values() if each.status != OPEN
+        )
         self._thread = ThreadPoolExecutor(1, "learner")
         self._tasks: list[asyncio.Task[None]] = []
         self.current = self._current()
@@ -111,9 +122,13 @@ class Desk:
                 raise Refused(
                     429, "too-many", f"{self._open} episodes are open; end some of them first."
                 )
-            if len(self._pending) >= WAITING * self.settings.most_open:
+            if self._held_back_bytes >= HELD_BACK:
                 raise Refused(
-                    429, "too-many", "too many episodes wait for one that began before them."
+                    429,
+                    "held-back",
+                    f"{self.held_back:,} episodes have ended and wait for one that began before them, and no more "
+                    f"than {HELD_BACK:,} bytes of such episodes are kept. End that one, the first of GET /episodes, "
+                    "or have it expired.",
                 )
             now = self.current
             event = self._event("start", name, by, version=now.version, policy=now.digest)
@@ -177,16 +192,21 @@ class Desk:
         self._ready.set()
 
     async def expire(self, name: str, by: str) -> None:
-        """Give an episode up: it counts at its worst from now on."""
-        self._check_stopped()
-        if name in self._finished:
-            raise Refused(409, "finished", "this episode was counted already.")
+        """Give an episode up: it counts at its worst from now on. On a full disk this is taken, too."""
+        if not self.commits.disk_is_full:
+            self._check_stopped()
+        if name in self._finished and self._finished[name] is None:
+            return
         episode = self._find(name)
         if episode.status == ENDED:
             raise Refused(409, "ended", "this episode has ended.")
         if episode.status == OPEN:
             self._expire(episode, by)
-        await self.commits.wait()
+        if not self.stopped:
+            with contextlib.suppress(Refused):  # the disk may turn out to be full now
+                await self.commits.wait()
+        if self.stopped:
+            self._sync_on_full_disk()
         self._ready.set()
 
     async def ask(self, question: Callable[[DurableLearner], T]) -> T:
@@ -275,6 +295,7 @@ class Desk:
             return False
         for each in group:
             del self._pending[each.id]
+            self._held_back_bytes -= size_of(each)
             self._remember(each.id, each.final)
         self.counts["counted"] += len(played)
         self.counts["groups"] += 1
@@ -295,12 +316,12 @@ class Desk:
         """Expire what was not heard of for too long."""
         while True:
             await asyncio.sleep(min(1.0, self.settings.expire_after / 4))
-            late = time.monotonic() - self.settings.expire_after
+            late = self._uptime - self.settings.expire_after
             found = [e for e in self._pending.values() if e.status == OPEN and e.heard < late]
             if found and not self.stopped:
-                for each in found:
-                    self._expire(each, "the service")
                 with contextlib.suppress(Refused):
+                    for each in found:
+                        self._expire(each, "the service")
                     await self.commits.wait()
                 self._ready.set()
 
@@ -313,16 +334,38 @@ class Desk:
 
     def _take(self, episode: OpenEpisode, event: Event, *, last: bool = False) -> None:
         episode.apply(event, self._write(event, last=last))
+        if episode.status != OPEN:
+            self._held_back_bytes += size_of(episode)
 
     def _write(self, event: Event, *, last: bool) -> bytes:
         try:
-            return self.ledger.write(event, last=last)
+            line = self.ledger.write(event, last=last)
         except (OSError, SafespotError) as problem:
             self._stop(problem)
             raise Refused(503, "stopped", self.stopped) from None
+        self.commits.ask_for_room()
+        return line
+
+    def _sync_on_full_disk(self) -> None:
+        """Sync the ledger here and now, after a full disk has stopped the service."""
+        if not self.commits.disk_is_full:
+            self._check_stopped()
+        try:
+            self.ledger.sync()
+        except OSError as exc:
+            self._stop(exc)
+            raise Refused(503, "stopped", self.stopped) from None
 
     def _event(self, what: str, name: str, by: str, **more: Any) -> Event:
-        return {"what": what, "episode": name, "by": by, "at": round(time.time(), 3), **more}
+        return {
+            "what": what, "episode": name, "by": by, "at": round(time.time(), 3),
+            "uptime": round(self._uptime, 3), **more,
+        }  # fmt: skip
+
+    @property
+    def _uptime(self) -> float:
+        """Seconds that the service was up since its ledger began: a clock that nobody sets."""
+        return time.monotonic() - self._began
 
     def _find(self, name: str) -> OpenEpisode:
         episode = self._pending.get(name)
@@ -335,7 +378,10 @@ class Desk:
     def _record(self, episode: OpenEpisode) -> Record:
         observed = episode.observed or self.rules.as_episode(episode)
         chances = self.rules.chances(episode, observed)
-        return Record(observed, chances, episode.digest, bytes.fromhex(episode.id))
+        return Record(
+            observed, chances, episode.digest, bytes.fromhex(episode.id), episode.version,
+            len(episode.states),
+        )  # fmt: skip
 
     def _remember(self, name: str, final: int | None) -> None:
         self._finished[name] = final
@@ -347,7 +393,8 @@ class Desk:
 
     def _needed(self) -> Iterable[bytes]:
         """What the next file of the ledger begins with."""
-        yield as_line({"what": "finished", "episodes": self._finished})
+        uptime = round(self._uptime, 3)
+        yield as_line({"what": "finished", "uptime": uptime, "episodes": self._finished})
         for episode in self._pending.values():
             yield from episode.lines
 
@@ -368,7 +415,16 @@ class Desk:
     def _stop(self, problem: Exception) -> None:
         disk = isinstance(problem, (OSError, SafespotError))
         log.error("stopped: %s", problem, exc_info=None if disk else problem)
-        self.commits.stop(DISK_FAILED if disk else "the service has failed; its log says why.")
+        full = isinstance(problem, OSError) and problem.errno in FULL
+        why = "the service has failed; its log says why."
+        if disk:
+            why = DISK_FULL if full else DISK_FAILED
+        self.commits.stop(why, disk_is_full=full)
+
+
+def size_of(episode: OpenEpisode) -> int:
+    """Return the bytes of an episode's lines."""
+    return sum(map(len, episode.lines))
 
 
 def keeps_budget(learner: Learner) -> bool:

@@ -15,8 +15,8 @@ EXAMPLES: dict[str, Any] = {
         "episode": ID, "status": "open", "decided": 2, "outcomes": 1, "last_request": 1760000000.0
     },
     "line": {
-        "what": "decide", "episode": ID, "by": "ward-7", "at": 1760000000.0, "step": 1, "state": 3,
-        "action": 0,
+        "what": "decide", "episode": ID, "by": "ward-7", "at": 1760000000.0, "uptime": 3600.0,
+        "step": 1, "state": 3, "action": 0,
     },
 }  # fmt: skip
 REFUSALS = {
@@ -29,7 +29,7 @@ REFUSALS = {
     413: "The body is too large.",
     415: "The body is not JSON.",
     422: "A value is not what the learner expects.",
-    429: "Too many episodes are open.",
+    429: "Too many episodes are open, or wait for one that is.",
     503: "The service has stopped.",
 }
 

@@ -7,7 +7,6 @@ else in its place is refused. Nothing that was refused has changed anything.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -48,12 +47,12 @@ class OpenEpisode:
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     final: int | None = None
     lines: list[bytes] = field(default_factory=list)  # of the ledger, for its next file
-    heard: float = field(default_factory=time.monotonic)  # `at`, by a clock that nobody sets
+    heard: float = 0.0  # `at`, in the service's uptime
     observed: Episode | None = None  # what the learner observes, once it has ended
 
     def apply(self, event: Event, line: bytes) -> None:
         """What an event changes."""
-        self.at, self.heard = event["at"], time.monotonic()
+        self.at, self.heard = event["at"], event["uptime"]
         self.lines.append(line)
         match event["what"]:
             case "decide":
@@ -71,10 +70,11 @@ class OpenEpisode:
 
 
 def started(event: Event, line: bytes) -> OpenEpisode:
-    """The episode that an event began."""
+    """Return the episode that an event began."""
     return OpenEpisode(
-        event["episode"], event["version"], event["policy"], event["at"], lines=[line]
-    )
+        event["episode"], event["version"], event["policy"], event["at"], lines=[line],
+        heard=event["uptime"],
+    )  # fmt: skip
 
 
 class Rules:

@@ -18,7 +18,6 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import SafespotError
 from .desk import Desk
 from .refused import Refused
 from .tokens import ADMINISTER, ANYBODY, DECIDE, FILE, READ, Token, hashed, read_tokens
@@ -177,12 +176,16 @@ class Service:
         await self.desk.run()
 
         async def look() -> None:
+            told = ""
             while True:
                 await asyncio.sleep(RELOAD)
                 try:
                     self._load_tokens()
-                except (OSError, SafespotError) as problem:  # those of before stay valid
-                    log.error("%s", problem)
+                    told = ""
+                except Exception as exc:  # whatever it is, the tokens of before stay valid
+                    if str(exc) != told:  # not every second
+                        log.error("%s The tokens read before it stay in force.", exc)
+                    told = str(exc)
 
         looking = asyncio.create_task(look())
         await send({"type": "lifespan.startup.complete"})

@@ -4,8 +4,9 @@
 
 It is what a service remembers of open episodes when it is opened again, and the audit trail. A file of it
 (`requests-<n>`) has its full length from the start, filled with zeros, so that syncing leaves the file system's
-metadata alone; the next one begins with the lines of all episodes that are not in the journal yet. No file is ever
-removed.
+metadata alone; the next one begins with the lines of all episodes that are not in the journal yet, and has room for
+as many bytes again. No file is ever removed. The end of that room is spare: where the disk has no room for the next
+file, episodes can still be expired.
 
 A line is handed to the operating system before its request is answered, so that it survives the process; what must
 survive the machine (a start, an end) is answered after a `sync`, and says how much was synced before it. So after a
@@ -39,6 +40,7 @@ class Ledger:
     """The ledger of a folder, open for more; whoever opens it has the learner's folder locked already."""
 
     end: int  # where the next line goes
+    size: int  # of the file, from its making on
     synced: int  # up to where lines are on the disk for certain
 
     def __init__(self, folder: Path) -> None:
@@ -57,8 +59,11 @@ class Ledger:
 
     @property
     def full(self) -> bool:
-        """Whether it is time for the next file."""
-        return self.end >= BYTES
+        """Return whether it is time for the next file.
+
+        Lines that a file began with do not count: else a file that begins full would be followed at once.
+        """
+        return self.end > self.size - _spare()
 
     def write(self, event: Event, *, last: bool = False) -> bytes:
         """Add a line, and return it; it survives this process from now on."""
@@ -66,7 +71,11 @@ class Ledger:
             event["synced"] = self.synced
         data = as_line(event)
         assert self._lock is not None
-        files.disk.fill(self._lock.file, data)
+        try:
+            files.disk.fill(self._lock.file, data)
+        except BaseException:
+            self._lock.file.seek(self.end)  # the next line takes the place of the half of this one
+            raise
         self.end += len(data)
         return data
 
@@ -90,7 +99,8 @@ class Ledger:
     def _begin(self, number: int, lines: Iterable[bytes]) -> None:
         data = b"".join(lines)
         path = _place(self.folder, number)
-        files.replace(path, data + bytes(max(BYTES, len(data))), private=True)
+        room = max(BYTES, len(data)) + _spare()
+        files.replace(path, data + bytes(room), private=True)
         self.close()
         self._number = number
         self._use(path, len(data))
@@ -100,7 +110,13 @@ class Ledger:
         if self._lock is None:
             raise InUse(f"another process is writing to {path}. Stop the service there first.")
         self._lock.file.seek(end)
+        self.size = path.stat().st_size
         self.end = self.synced = end
+
+
+def _spare() -> int:
+    """Return the bytes of a file's end that are left for expiries: 256 kB, more than a thousand lines."""
+    return BYTES // 64
 
 
 def trail(folder: Path) -> Iterable[Event]:
@@ -115,7 +131,8 @@ def newest(folder: Path, most: int) -> list[Event]:
     for path in reversed(journal.numbered(folder, "requests").values()):
         with path.open("rb") as file:
             end = _used(file)
-            file.seek(max(0, end - most * LONGEST))
+            # `end` may be a line too far, and the first line that is read is seldom whole.
+            file.seek(max(0, end - (most + 2) * LONGEST))
             lines = file.read(end - file.tell()).split(b"\n")
         found = [event for line in lines if (event := _event(line)) is not None] + found
         if len(found) >= most:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -17,13 +16,16 @@ class Recovered(NamedTuple):
 
     pending: dict[str, OpenEpisode]  # not counted yet
     finished: dict[str, int | None]  # counted: the state after the last step; None: expired
+    uptime: float  # seconds that the service was known to be up, all in all
 
 
 def recover(events: Iterable[Event], durable: DurableLearner) -> Recovered:
     """Go through the events of the ledger's last file, and take away what the journal has."""
     pending: dict[str, OpenEpisode] = {}
     finished: dict[str, int | None] = {}
+    uptime = 0.0
     for event in events:
+        uptime = max(uptime, event["uptime"])
         if event["what"] == "finished":
             finished = dict(event["episodes"])
         elif event["what"] == "start":
@@ -39,10 +41,7 @@ def recover(events: Iterable[Event], durable: DurableLearner) -> Recovered:
                 del pending[name]
                 finished[name] = episode.final
     _find_policies(pending, durable)
-    now, monotonic = time.time(), time.monotonic()
-    for episode in pending.values():
-        episode.heard = monotonic - max(0.0, now - episode.at)
-    return Recovered(pending, finished)
+    return Recovered(pending, finished, uptime)
 
 
 def _find_policies(pending: Mapping[str, OpenEpisode], durable: DurableLearner) -> None:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from .. import files
 from ..errors import InUse, InvalidFile, InvalidOption, UnknownName, unknown
@@ -47,13 +48,20 @@ def read_tokens(folder: Path) -> list[Token]:
     if not path.exists():
         return []
     try:
-        found = [
-            Token(**{**each, "rights": tuple(each["rights"])})
-            for each in json.loads(files.read_bytes(path))
-        ]
-    except (ValueError, TypeError, KeyError) as problem:
-        raise InvalidFile(f"{path} is damaged: {problem}. Restore it from a copy.") from None
-    return found
+        return [_token(each) for each in json.loads(files.read_bytes(path))]
+    except (ValueError, TypeError, KeyError, RecursionError) as exc:
+        raise InvalidFile(f"{path} is damaged: {exc}. Restore it from a copy.") from None
+
+
+def _token(fields: dict[str, Any]) -> Token:
+    """Return the token that the fields of a file make; others are a TypeError or a ValueError."""
+    token = Token(**{**fields, "rights": tuple(fields["rights"])})
+    for name in ("name", "sha256"):
+        if not isinstance(getattr(token, name), str):
+            raise TypeError(f"{name} must be a text")
+    if not set(token.rights) <= set(RIGHTS):
+        raise ValueError(f"rights must be among {', '.join(RIGHTS)}")
+    return token
 
 
 def hashed(token: str) -> str:

@@ -397,8 +397,13 @@ class DurableLearner(Displayed):
         now = snapshot_at(self.folder, self.learner.episode - 1)
         self.learner.save(now)
         found, lock = self._new_journal()
+        try:
+            writer = journal.Writer(found, lock)
+        except BaseException:
+            lock.release()  # else this process could not open the learner again
+            raise
         self._journal.close()
-        self._journal = journal.Writer(found, lock)
+        self._journal = writer
         bad = set(damaged) - {now}
         good = [
             path for path in journal.numbered(self.folder, "snapshot").values() if path not in bad

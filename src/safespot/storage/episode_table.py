@@ -50,15 +50,15 @@ def step_columns(
 def write_rows(path: Path, tables: Iterable[Columns]) -> None:
     """Write tables with the same columns one behind the other, whole or not at all.
 
-    NaN, what was not seen, is written as nothing.
+    What was not seen or is not known (NaN, a negative state or version, an empty text) is written as nothing.
     """
     check_ending(path)
     with writing(f"cannot write {path}"), scratch() as folder, connect() as database:
         for table in tables:
             database.register("steps", table)
             chosen = ", ".join(
-                f"case when not isnan({name}) then {name} end as {name}"
-                if name.startswith(("reward", "constraint_", "threshold_"))
+                f"case when {known} then {name} end as {name}"
+                if (known := _known(name)) is not None
                 else name
                 for name in table
             )
@@ -69,6 +69,15 @@ def write_rows(path: Path, tables: Iterable[Columns]) -> None:
         made = Path(folder, "rows")
         database.execute(f"copy written to {target(made)} ({FORMATS[path.suffix]})")
         replace(path, made.read_bytes(), private=True)
+
+
+def _known(name: str) -> str | None:
+    """Return the condition under which a value of a column is known; None: always."""
+    if name.startswith(("reward", "constraint_", "threshold_", "probability")):
+        return f"not isnan({name})"
+    if name in ("next_state", "policy_version"):
+        return f"{name} >= 0"
+    return "policy <> ''" if name == "policy" else None
 
 
 def check_ending(path: Path) -> None:

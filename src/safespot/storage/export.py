@@ -19,7 +19,11 @@ def export_episodes(path: str | Path, to: str | Path) -> int:
 
     One row a step, Parquet or CSV by the ending of `to`: `episode` (from 1), `step`, `state`, `action`, `reward`,
     `constraint_0` …, `threshold_0` … (NULL: no sample), `next_state`, the `probability` that the policy gave the
-    action, and `policy_version`, the number of episodes that this policy had learned from.
+    action, `policy`, the digest of that policy (NULL: the learner's own of that moment), and `policy_version`, the
+    number of episodes that it had learned from (NULL: it is not the learner's).
+
+    An episode that a service gave up has a row for each step that was decided, and NULL for what never came: rewards
+    and constraints, the state after its last step, and the reward of that step, which counts with the state after it.
 
     The learner may be open elsewhere.
 
@@ -32,8 +36,8 @@ def export_episodes(path: str | Path, to: str | Path) -> int:
         >>> ss.export_episodes("line-3", "episodes.csv")
         1
         >>> print(Path("episodes.csv").read_text())
-        episode,step,state,action,reward,constraint_0,threshold_0,next_state,probability,policy_version
-        1,0,0,1,1.0,1.0,1.0,0,0.5,0
+        episode,step,state,action,reward,constraint_0,threshold_0,next_state,probability,policy,policy_version
+        1,0,0,1,1.0,1.0,1.0,0,0.5,,0
 
     """
     folder = as_path(path)
@@ -56,21 +60,32 @@ def export_episodes(path: str | Path, to: str | Path) -> int:
 
 
 def _columns(records: NDArray) -> Columns:
-    """The steps of some records."""
+    """Return the steps of some records that took place."""
     n, H, m = records["constraints"].shape
-    version = np.repeat(records["number"].astype(np.int64), H)
+    step = np.tile(np.arange(H), n)
+    last = step == np.repeat(records["steps"].astype(np.int64) - 1, H)
+    rewards = records["rewards"].reshape(-1)
+    # A step counts with the state after it: without a reward, that state was never seen.
+    unseen = last & np.isnan(rewards)
+    next_state = np.where(unseen, journal.UNKNOWN, records["states"][:, 1:].reshape(-1))
+    digests = [
+        digest.tobytes().hex() if any(digest.tobytes()) else "" for digest in records["played"]
+    ]
     steps = step_columns(
-        episode=version + 1,
-        step=np.tile(np.arange(H), n),
+        episode=np.repeat(records["number"].astype(np.int64) + 1, H),
+        step=step,
         state=records["states"][:, :-1].reshape(-1),
         action=records["actions"].reshape(-1),
-        reward=records["rewards"].reshape(-1),
+        reward=rewards,
         constraints=records["constraints"].reshape(-1, m),
         thresholds=records["thresholds"].reshape(-1, m),
-        next_state=records["states"][:, 1:].reshape(-1),
+        next_state=next_state,
     )
-    return {
+    columns = {
         **steps,
         "probability": np.ascontiguousarray(records["probabilities"]).reshape(-1),
-        "policy_version": version,
+        "policy": np.repeat(np.array(digests, object), H),
+        "policy_version": np.repeat(records["version"], H),
     }
+    took_place = step < np.repeat(records["steps"], H)
+    return {name: column[took_place] for name, column in columns.items()}

@@ -3,8 +3,9 @@
     header    "safespot", format, H, m, room for how many records, the number of the first, whose it is (a random
               name that all journals of a learner share), the checksum of the snapshot that it follows, what was in
               doubt of the data until then (`Doubts`), checksum
-    record    length, number, the number of the first record that was synced together with it, the episode, the
-              probability of each action, who played it, its ticket, how many of its signals were cut off, checksum
+    record    length, number, the number of the first record that was synced together with it, the episode, how many
+              of its steps took place, the probability of each action, who played it, how many episodes were before
+              that policy, its ticket, how many of its signals were cut off, checksum
     record    …
     zeros     room for the records to come
 
@@ -40,12 +41,13 @@ from ..errors import InUse, InvalidFile
 from ..evidence.interface import Doubts
 from ..syscalls import Lock, take_lock
 
-FORMAT = 3
+FORMAT = 4
 MAGIC = b"safespot"
 HEAD = struct.Struct("<8sIIIIQ16s32sQQQ")
 CHECK = 16  # bytes of a checksum
 DIGEST = 32  # bytes of a policy's digest; zeros: the learner's own policy of that moment
 TICKET = 16  # bytes by which whoever recorded an episode knows it again; zeros: none
+UNKNOWN = -1  # version of a policy that is not the learner's, or state that was never seen
 RECORDS = 1000  # of a journal, at most: so many episodes are played again when a learner is opened
 BYTES = 2**22  # of its records, at most, unless one alone is longer
 
@@ -63,7 +65,9 @@ def record_type(H: int, m: int) -> np.dtype:
             ("constraints", "<f8", (H, m)),
             ("thresholds", "<f8", (H, m)),
             ("probabilities", "<f8", (H,)),
+            ("steps", "<u4"),
             ("played", np.void, DIGEST),
+            ("version", "<i8"),
             ("ticket", np.void, TICKET),
             ("clipped", "<u4"),
             ("check", np.void, CHECK),
@@ -73,7 +77,7 @@ def record_type(H: int, m: int) -> np.dtype:
 
 def record_length(H: int, m: int) -> int:
     """Its length in bytes, however large H and m are said to be."""
-    return 20 + 8 * (4 * H + 1 + 2 * H * m) + DIGEST + TICKET + 4 + CHECK
+    return 20 + 8 * (4 * H + 1 + 2 * H * m) + 4 + DIGEST + 8 + TICKET + 4 + CHECK
 
 
 def checksum(data: bytes) -> bytes:
@@ -262,6 +266,8 @@ class Record(NamedTuple):
     probabilities: Float  # [H]: of its actions
     played: str | None = None  # the digest of the policy that played it; None: the learner's own
     ticket: bytes = bytes(TICKET)
+    version: int = UNKNOWN  # of the policy with that digest: how many episodes it has learned from
+    steps: int | None = None  # that took place, of an episode that was given up; None: all
 
 
 class Writer:
@@ -303,7 +309,9 @@ class Writer:
         for name in EPISODE:
             record[name] = getattr(episode, name)
         record["probabilities"] = given.probabilities
+        record["steps"] = len(episode.actions) if given.steps is None else given.steps
         record["played"] = np.void(bytes.fromhex(given.played or "00" * DIGEST))
+        record["version"] = self.number + k if given.played is None else given.version
         record["ticket"] = np.void(given.ticket)
         record["clipped"] = min(episode.clipped, 2**32 - 1)
         data = record.tobytes()[:-CHECK]
