@@ -36,7 +36,7 @@ from ..arrays import SUM_TOLERANCE, Episode, Int, Policy, frozen
 from ..errors import InvalidEpisode, InvalidOption
 from ..evidence.behaviour import as_behaviour
 from ..evidence.certificate import policy_digest
-from ..evidence.totals import TotalRates, grow_totals, total_rates
+from ..evidence.totals import TotalRates, bounds_fit, grow_totals, total_rates
 from ..spot.window import Window, empty_window
 from . import history, phases
 from .compiled_step import observe_episode
@@ -484,18 +484,17 @@ class SpotEpochs(Learner):
         return "pi", "lam", "lower", "upper", "finished", "clock", "planned", "spent", "memory"
 
     def _plausible(self, carried: dict[str, NDArray]) -> bool:
-        pi, clock, limits = carried["pi"], carried["clock"], self.declared.limits
+        pi, clock = carried["pi"], carried["clock"]
         finished = int(carried["finished"][0])
         counted = self._counted()
         return bool(
             (pi >= 0.0).all()
             and (np.abs(pi.sum(axis=2) - 1.0) <= SUM_TOLERANCE).all()
             and (pi[~self.interface.mask] == 0.0).all()
-            and (carried["lower"] >= limits[0]).all()
-            and (carried["lower"] <= carried["upper"]).all()
-            and (carried["upper"] <= limits[1]).all()
+            and bounds_fit(self._totals, self.interface.H, carried["lower"], carried["upper"])
             and (clock >= 0).all()
-            and 1 <= clock[phases.PHASE] <= 64
+            # Every phase but the first begins after an episode of its own.
+            and 1 <= clock[phases.PHASE] <= finished + 1
             and clock[phases.PART] <= phases.RETREATED
             and clock[phases.VERDICT] <= ISSUED
             and (clock[[phases.BEGAN, phases.TRIED, phases.LOGGED]] <= finished).all()
