@@ -38,6 +38,7 @@ from ..evidence.behaviour import as_behaviour
 from ..evidence.certificate import policy_digest
 from ..evidence.totals import TotalRates, bounds_fit, grow_totals, total_rates
 from ..spot.window import Window, empty_window
+from ..syscalls import InterruptsDeferred
 from . import history, phases
 from .compiled_step import observe_episode
 from .epoch_files import (
@@ -176,12 +177,13 @@ class SpotEpochs(Learner):
         inside = self.check(episode)
         _, digest = self.identify(played)
         own = digest is None or digest == policy_digest(self.state.pi)
-        self.interface.doubts.note(episode)
+        with InterruptsDeferred():
+            self.interface.doubts.note(episode)
+            self.make_room()
+            self.state.clock[phases.OWN] = own
+            observe_episode(self.rates, self.state, self.statistics, self.window, inside)
+            self.settle()
         self._tell_doubts()
-        self.make_room()
-        self.state.clock[phases.OWN] = own
-        observe_episode(self.rates, self.state, self.statistics, self.window, inside)
-        self.settle()
 
     def _tell_doubts(self) -> None:
         """Warn once where the data contradict what the budget for exploring rests on."""
