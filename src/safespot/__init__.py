@@ -32,8 +32,11 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'safespot' has no attribute {name!r}")
+    from .syscalls import InterruptsDeferred
+
     home = _HOME[name]
-    value = importlib.import_module(f".{home or name}", __name__)
+    with InterruptsDeferred():  # a package of C that was half imported cannot be imported again
+        value = importlib.import_module(f".{home or name}", __name__)
     if home:
         value = getattr(value, name)
     globals()[name] = value

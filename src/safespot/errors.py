@@ -98,7 +98,7 @@ class DiskError(SafespotError, OSError):
 
 
 class InUse(SafespotError, RuntimeError):
-    """Something that another process has open; the message says which.
+    """Something that another process has open, or that is busy otherwise; the message says which.
 
     Examples:
         >>> import safespot as ss

@@ -11,9 +11,11 @@ import io
 import os
 import signal
 import stat
+import threading
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 
 try:
     import fcntl
@@ -71,6 +73,49 @@ def interrupts_held() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+class InterruptsDeferred:
+    """A block that Ctrl-C does not cut: an interrupt that arrives in it is delivered at its end.
+
+    In the main thread alone, which is the only one that Python interrupts, and where a Python function handles SIGINT.
+    A kernel that compiles, a step of a learner: what is whole or absent, and takes a moment.
+
+    Examples:
+        >>> import signal
+        >>> try:
+        ...     with InterruptsDeferred():
+        ...         signal.raise_signal(signal.SIGINT)
+        ...         print("done")
+        ... except KeyboardInterrupt:
+        ...     print("interrupted")
+        done
+        interrupted
+
+    """
+
+    def __init__(self) -> None:
+        self._handler: Callable[[int, FrameType | None], object] | None = None
+        self._arrived: tuple[int, FrameType | None] | None = None
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return
+        handler = signal.getsignal(signal.SIGINT)
+        if callable(handler):  # else it raises nothing: ignored, the system's own, or not Python's
+            self._handler = handler
+            signal.signal(signal.SIGINT, self._note)
+
+    def __exit__(self, *_: object) -> None:
+        handler, self._handler = self._handler, None
+        if handler is None:
+            return
+        signal.signal(signal.SIGINT, handler)
+        if self._arrived is not None:
+            handler(*self._arrived)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._arrived = number, frame
 
 
 class Lock:

@@ -67,7 +67,7 @@ EPOCHS = [
     ("history", lambda a: np.concatenate([a, a])), ("pi", put((0, 0, 0), -0.5)), ("pi", put((0, 0), 0.25)),
     ("pi", lambda a: a[:1]), ("lam", put(0, -1.0)), ("lower", put(0, -1.0)), ("upper", put(0, 1e3)),
     ("lower", put(0, 1e3)), ("finished", put(0, 69)), ("clock", put(0, -1)), ("clock", put(0, 0)),
-    ("clock", put(0, 65)),
+    ("clock", put(0, 72)),
     ("planned", put(0, -1)), ("planned", put(0, 999)), ("spent", put(0, math.nan)), ("memory", put((0, 0), math.inf)),
     ("mask", put((0, 0, 0), False)), ("statistics.n", put((0, 0), 71)),
 ]  # fmt: skip

@@ -408,7 +408,8 @@ def journal_target(folder: Path) -> Target:
             if whole[place : place + length].strip(b"\0"):
                 end = place + length
                 whole[end - journal.CHECK : end] = journal.checksum(
-                    bytes(whole[place : end - journal.CHECK])
+                    bytes(whole[place : end - journal.CHECK]),
+                    bytes(whole[start - journal.CHECK : start]),
                 )
         return bytes(whole)
 

@@ -164,6 +164,22 @@ def test_adding_and_taking_back_does_not_drift() -> None:
     assert abs(plain / 3 - exact) > 1e-13  # what a plain sum would have become
 
 
+@numba.njit
+def repeat(window: Window, pairs: Int, signals: Float, times: int) -> None:
+    for _ in range(times):
+        windows.add_to_window(window, pairs, signals)
+
+
+def test_a_long_life_of_equal_hints_can_be_loaded() -> None:
+    """What rounding cuts off lies on one side then, and grows with the number of episodes and with the sum."""
+    fresh, window = (windows.empty_window(1, 1, 1, 1.0) for _ in range(2))
+    repeat(window, np.zeros(1, np.int64), np.array([[1 / 3]]), 20_000_000)
+    exact = 20_000_000 / 3
+    assert abs(window.sums[0, 0, 0] - exact) > 1e-3
+    assert abs(window.sums[0, 0, 0] + window.carries[0, 0, 0] - exact) < 1e-6
+    assert windows.check_window(fresh, window) is window
+
+
 def test_taking_back_all_samples_leaves_nothing() -> None:
     window = windows.empty_window(1, 2, 1, 0.5)
     for sign in (1, 1, -1, -1):

@@ -18,6 +18,7 @@ import pytest
 
 import safespot as ss
 from safespot import files
+from safespot.arrays import LARGEST
 from safespot.storage import journal
 from tests.reliability.survival import digest
 from tests.support.contract import INVALID, VARIANTS, H, M, Subject, applies
@@ -741,3 +742,82 @@ def test_a_group_may_be_torn_anywhere_but_not_what_was_synced_before_it(tmp_path
                 journal.read(path)
         else:  # the fifth is torn, those after it are whole, and none of them was acknowledged
             assert len(journal.read(path).records) == 4
+
+
+# --- What is refused where it is called, and what belongs to another learner
+
+
+@pytest.mark.parametrize("number", [-5, 2**64, 2**63, 1.5, True, "3", None])
+def test_a_number_of_episodes_left_out_is_checked(number: Any, tmp_path: Path) -> None:
+    begin(tmp_path / "it", 3)
+    with ss.open(tmp_path / "it") as learner:
+        with pytest.raises(ss.InvalidOption):
+            learner.note_rejected(number)
+        learner.note_rejected(2)
+        learner.observe(episodes(4)[-1])
+    with ss.open(tmp_path / "it") as learner:
+        assert learner.learner.interface.doubts.rejected == 2
+        assert learner.episode == 5
+
+
+def test_more_episodes_left_out_than_a_file_can_say(tmp_path: Path) -> None:
+    begin(tmp_path / "it", 3)
+    with ss.open(tmp_path / "it") as learner:
+        learner.note_rejected(LARGEST)
+        with pytest.raises(ss.InvalidOption):
+            learner.note_rejected(1)
+        learner.observe(episodes(4)[-1])
+    ss.open(tmp_path / "it").close()
+
+
+@pytest.mark.parametrize("records", [[0], [1], [0, 1, 2], [4]])
+def test_records_of_another_learner_are_no_records(records: list[int], tmp_path: Path) -> None:
+    """Two learners of one kind: a record of one in the other's journal is damage, wherever it stands."""
+    begin(tmp_path / "one", 5)
+    with ss.open(tmp_path / "two", SPOT.make()) as learner:
+        for e in reversed(episodes(5)):
+            learner.observe(e)
+    one, two = (journal.place(tmp_path / name, 0) for name in ("one", "two"))
+    data = bytearray(one.read_bytes())
+    for k in records:
+        place = slice(START + k * LENGTH, START + (k + 1) * LENGTH)
+        data[place] = two.read_bytes()[place]
+    one.write_bytes(data)
+    if records == [4]:  # what stands at the end may be torn, and is said to be lost
+        with pytest.warns(UserWarning, match="torn end"):
+            learner = ss.open(tmp_path / "one")
+        with learner:
+            assert digest(learner.learner) == digest(SPOT.run(SPOT.make(), 1, 4))
+        return
+    with pytest.raises(ss.InvalidFile, match="damaged"):
+        ss.open(tmp_path / "one")
+
+
+class Forgetful(files.Disk):
+    """Writes every snapshot with a byte of it wrong, and says nothing."""
+
+    def write(self, path: Path, data: bytes, mode: int = 0o666) -> None:
+        if path.name.startswith(".snapshot-"):
+            data = data[:-1] + bytes([data[-1] ^ 1])
+        super().write(path, data, mode)
+
+
+def test_no_snapshot_goes_before_a_newer_one_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = SPOT.run(SPOT.make(), 1, 7)  # of these there is no journal, but a snapshot
+    more = episodes(60)[7:]
+    with monkeypatch.context() as patched, ss.open(tmp_path / "it", first) as learner:
+        patched.setattr(files, "disk", Forgetful())
+        with warnings.catch_warnings(record=True) as messages:
+            warnings.simplefilter("always")
+            for e in more[:45]:
+                learner.observe(e)
+        assert len([each for each in messages if "damaged" in str(each.message)]) == 4
+    for e in more[:45]:
+        first.observe(e)
+    with pytest.warns(UserWarning, match="instead"):
+        learner = ss.open(tmp_path / "it")
+    with learner:
+        assert digest(learner.learner) == digest(first)
+    assert same(tmp_path / "it", first)  # and it has been mended

@@ -164,3 +164,61 @@ def test_a_terminal_gets_a_line(monkeypatch: pytest.MonkeyPatch, capsys: Any) ->
     bar.show(10, 2.0)
     bar.close()
     assert capsys.readouterr().err == "\r10 of 10 episodes, 5 a second, 0 s left   \n"
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+def test_a_callback_reads_its_learner_and_does_not_teach_it(guarded: bool) -> None:
+    """It could be at any place of the run: the loop counts its episodes by the learner."""
+    machine = ss.problems.make("machine")
+    episode = ss.play(machine, [[1, 0], [1, 0]], ss.streams(0), 1)
+
+    def learner() -> ss.Learner:
+        made = uniform(machine)
+        return ss.Guard(made, [[1, 0], [1, 0]], 40) if guarded else made
+
+    attempts: dict[str, Any] = {
+        "observe": lambda it: it.observe(episode),
+        "observe the guarded one": lambda it: it.guarded.observe(episode),
+        "learn": lambda it: ss.learn(machine, it, 3),
+        "learn_env": lambda it: ss.learn_env(ss.gym.ProblemEnv("machine"), it, 3),
+    }
+    whole = ss.learn(machine, learner(), 30)
+    for what, attempt in attempts.items():
+        ours = learner()
+
+        def teach(record: ss.Recorded, attempt: Any = attempt, ours: Any = ours) -> None:
+            if record.episode == 10:
+                attempt(ours)
+            ours.act(0, 0, np.random.default_rng(0))
+            assert ours.proposal is not None
+
+        with pytest.raises(ss.InUse) as raised:
+            ss.learn(machine, ours, 30, callback=teach)
+        run = raised.value.run  # type: ignore[attr-defined]
+        assert (run.played, ours.episode) == (10, 11), what
+        rest = ss.learn(machine, ours, 20)  # it goes on afterwards
+        assert rest.values[-1] == whole.values[-1]
+        assert np.array_equal(ours.statistics.n, whole.learner.statistics.n)
+
+
+def test_a_callback_does_not_write_to_a_durable_learner(tmp_path: Path) -> None:
+    machine = ss.problems.make("machine")
+    episode = ss.play(machine, [[1, 0], [1, 0]], ss.streams(0), 1)
+    with ss.open(tmp_path / "it", uniform(machine)) as durable:
+        with pytest.raises(ss.InUse):
+            ss.learn_env(
+                ss.gym.ProblemEnv("machine"),
+                durable,
+                9,
+                callback=lambda _: durable.observe(episode),
+            )
+        durable.observe(episode)
+        assert durable.episode == 3
+
+
+def test_another_learner_may_be_trained_in_a_callback() -> None:
+    machine, other = ss.problems.make("machine"), uniform(ss.problems.make("machine"))
+    ss.learn(
+        machine, uniform(machine), 10, record="all", callback=lambda _: ss.learn(machine, other, 2)
+    )
+    assert other.episode == 21

@@ -23,6 +23,7 @@ from ..display import Displayed
 from ..errors import InvalidFile, InvalidOption, SafespotError
 from ..files import read_arrays, write_arrays
 from ..kernels.jit import inlined, no_refcount
+from ..syscalls import InterruptsDeferred
 from .differences import Declared, check_totals, declare, differences
 from .meter import as_known, restored, stored
 from .sequences import WEIGHTS, bet
@@ -75,10 +76,11 @@ class SafetyAlarm(Displayed):
         """Count one episode; True: the evidence is enough for an alarm, and the watch begins anew with the next one."""
         inside = self.interface.check(episode)
         check_totals(self.declared, inside)
-        self.interface.doubts.note(episode)
-        if self.ringing:
-            restart(self.state)
-        alarm_episode(self.declared, self.state, inside, self._x)
+        with InterruptsDeferred():
+            self.interface.doubts.note(episode)
+            if self.ringing:
+                restart(self.state)
+            alarm_episode(self.declared, self.state, inside, self._x)
         return self.ringing
 
     @property

@@ -22,6 +22,7 @@ from ..display import Displayed, curves
 from ..errors import InvalidFile, InvalidOption, SafespotError
 from ..files import read_arrays, write_arrays
 from ..kernels.jit import inlined, no_refcount
+from ..syscalls import InterruptsDeferred
 from .differences import (
     DECLARED,
     Declared,
@@ -95,8 +96,9 @@ class SafetyMeter(Displayed):
         """Count one episode; an invalid one changes nothing."""
         inside = self.interface.check(episode)
         check_totals(self.declared, inside)
-        self.interface.doubts.note(episode)
-        meter_episode(self.declared, self.state, inside, self._x)
+        with InterruptsDeferred():
+            self.interface.doubts.note(episode)
+            meter_episode(self.declared, self.state, inside, self._x)
 
     def observe_signals(self, rewards: Float, constraints: Float, thresholds: Float) -> None:
         """Count many episodes that were checked before: ``[n,H]``, ``[n,H,m]`` and ``[n,H,m]``."""

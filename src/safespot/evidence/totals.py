@@ -31,6 +31,7 @@ from ..kernels.jit import inlined, no_refcount
 from ..spot import limits
 from ..spot.optimism import Radii
 from ..spot.visits import MOST
+from ..units import ROUNDING
 from .sequences import (
     PATIENCE,
     WINDOW_WEIGHTS,
@@ -170,12 +171,21 @@ def check_totals_state(fresh: Totals, arrays: dict[str, NDArray]) -> Totals:
         and (means.counted <= episodes * state.by_step.shape[1]).all()
         and ((means.lower >= 0.0) & (means.lower <= 1.0)).all()
         and ((state.ring >= -1.0) & (state.ring <= 1.0)).all()
-        and (fresh.rates.limits[0] <= lower).all()
-        and (lower <= upper).all()
-        and (upper <= fresh.rates.limits[1]).all()
+        and bounds_fit(fresh.rates, state.by_step.shape[1], lower, upper)
     ):
         raise InvalidFile("the totals contradict each other")
     return found
+
+
+def bounds_fit(rates: TotalRates, H: int, lower: Float, upper: Float) -> bool:
+    """Whether bounds ``[m]`` can be those of an episode's total.
+
+    Hints that contradict what was declared may lead beyond the declared limits, but not beyond those of H steps; a
+    threshold that is known stays where it is.
+    """
+    least, most = rates.limits
+    most = np.where(least < most, float(H) * (1.0 + ROUNDING), most)
+    return bool((least <= lower).all() and (lower <= upper).all() and (upper <= most).all())
 
 
 @inlined

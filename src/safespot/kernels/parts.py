@@ -18,6 +18,7 @@ from numba import _dynfunc
 from numba.core.codegen import JITCodeLibrary
 from numba.core.registry import CPUDispatcher
 
+from ..syscalls import InterruptsDeferred
 from .nonnegative import Pipeline
 
 UNCOMPILED = threading.local()  # `now`: the kernel around runs as Python, and so does what it calls
@@ -43,6 +44,11 @@ class WholeDispatcher(CPUDispatcher):  # type: ignore[misc]
 
     make_part: Callable[[], Any]
     part: Any = None
+
+    def _compile_for_args(self, *arguments: Any, **options: Any) -> Any:
+        """From Python, with new types. An interrupt would leave Numba's tables half written, for good."""
+        with InterruptsDeferred():
+            return super()._compile_for_args(*arguments, **options)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """From a kernel, when its types are found."""

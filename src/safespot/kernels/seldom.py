@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ..syscalls import InterruptsDeferred
 from .parts import UNCOMPILED, WholeDispatcher
 
 SMALL = 4096  # entries of all arrays together
@@ -36,7 +37,8 @@ class SeldomDispatcher(WholeDispatcher):
         if getattr(UNCOMPILED, "now", False):
             return self.py_func(*arguments)
         if not self._is_quick(arguments):
-            return super().__call__(*arguments)
+            with InterruptsDeferred():  # Numba would make a SystemError of it
+                return super().__call__(*arguments)
         began = time.perf_counter()
         UNCOMPILED.now = True
         try:

@@ -21,6 +21,7 @@ from ..errors import InvalidFile, InvalidModel, InvalidOption, UnsafeBaseline
 from ..evidence.certificate import policy_digest
 from ..evidence.interface import Doubts
 from ..evidence.meter import as_delta
+from ..syscalls import InterruptsDeferred
 from ..units import ROUNDING
 from .budget import (
     BASELINE,
@@ -191,15 +192,16 @@ class Guard(Learner):
         inside = self.check(episode)
         _, digest = self.identify(played)
         account = self._account
-        if digest is not None:
-            account.turn[0] = self._who(digest)
-        turn = int(account.turn[0])
-        told = self._digest if turn == BASELINE else digest if turn == OTHER else None
-        charge_episode(self._terms, account, inside)  # first: an interrupted episode costs
-        try:
-            self._guarded.observe(episode, told)
-        finally:
-            self._derive()
+        with InterruptsDeferred():
+            if digest is not None:
+                account.turn[0] = self._who(digest)
+            turn = int(account.turn[0])
+            told = self._digest if turn == BASELINE else digest if turn == OTHER else None
+            charge_episode(self._terms, account, inside)
+            try:
+                self._guarded.observe(episode, told)
+            finally:  # also where a plan fails: the episode is counted
+                self._derive()
         self._tell()
 
     def identify(self, played: ArrayLike | str | None) -> tuple[Policy | None, str | None]:

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import Episode, Float, InsideEpisode, Int, Policy, as_count, as_policy, frozen
 from ..display import Displayed
-from ..errors import InvalidFile, InvalidModel, InvalidOption, SafespotError
+from ..errors import InUse, InvalidFile, InvalidModel, InvalidOption, SafespotError
 from ..evidence import deployment
 from ..evidence.certificate import policy_digest
 from ..evidence.differences import check_totals, declare
@@ -41,6 +41,7 @@ from ..spot.visits import (
     empty_statistics,
     grow_statistics,
 )
+from ..syscalls import InterruptsDeferred
 from .compiled_step import observe_episode
 from .limits import empty_limits, grow_limits, limits_arrays, restored_limits
 from .options import LARGEST, AnyOptions, DualOptions, Options
@@ -106,6 +107,7 @@ class Learner(Displayed, ABC):
     rates: Any  # what an epoch computes with: `radii`, whether limits are `learned`, and the learner's own
     state: Any  # what episodes change: `pi`, `lam`, `lower`, `upper`, `finished`, and the learner's own
     epoch: Epoch
+    lent = False  # to a callback of its training, which may read it and no more; of a guard, its learner is
     told_beyond = False  # whether its user was told that episodes go beyond T
 
     def __init__(
@@ -244,10 +246,11 @@ class Learner(Displayed, ABC):
         """
         inside = self.check(episode)
         self.identify(played)
-        self.interface.doubts.note(episode)
-        self.make_room()
-        observe_episode(self.rates, self.state, self.statistics, self.window, inside)
-        self.settle()
+        with InterruptsDeferred():
+            self.interface.doubts.note(episode)
+            self.make_room()
+            observe_episode(self.rates, self.state, self.statistics, self.window, inside)
+            self.settle()
 
     def anew(self: L) -> L:
         """A learner with the same interface and options that has seen nothing yet."""
@@ -278,6 +281,7 @@ class Learner(Displayed, ABC):
 
     def check(self, episode: Episode) -> InsideEpisode:
         """Check an episode, also against the totals that were declared, and bring it inside; it is not counted yet."""
+        self.check_not_lent()
         inside = self.interface.check(episode)
         if self.declares_totals:
             check_totals(self.declared, inside)
@@ -303,6 +307,14 @@ class Learner(Displayed, ABC):
         return policy, policy_digest(policy)
 
     # What training does between chunks of compiled episodes
+
+    def check_not_lent(self) -> None:
+        """Raise where a callback wants the learner to learn."""
+        if self.guarded.lent:
+            raise InUse(
+                "the learner is being trained, and this is a callback of its training, which may read it and no more. "
+                "Return False to end the training, and go on when `learn` has returned."
+            )
 
     def make_room(self) -> None:
         """Grow what is about to overflow, so that one more episode fits."""

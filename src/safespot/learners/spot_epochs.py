@@ -36,8 +36,9 @@ from ..arrays import SUM_TOLERANCE, Episode, Int, Policy, frozen
 from ..errors import InvalidEpisode, InvalidOption
 from ..evidence.behaviour import as_behaviour
 from ..evidence.certificate import policy_digest
-from ..evidence.totals import TotalRates, grow_totals, total_rates
+from ..evidence.totals import TotalRates, bounds_fit, grow_totals, total_rates
 from ..spot.window import Window, empty_window
+from ..syscalls import InterruptsDeferred
 from . import history, phases
 from .compiled_step import observe_episode
 from .epoch_files import (
@@ -176,12 +177,13 @@ class SpotEpochs(Learner):
         inside = self.check(episode)
         _, digest = self.identify(played)
         own = digest is None or digest == policy_digest(self.state.pi)
-        self.interface.doubts.note(episode)
+        with InterruptsDeferred():
+            self.interface.doubts.note(episode)
+            self.make_room()
+            self.state.clock[phases.OWN] = own
+            observe_episode(self.rates, self.state, self.statistics, self.window, inside)
+            self.settle()
         self._tell_doubts()
-        self.make_room()
-        self.state.clock[phases.OWN] = own
-        observe_episode(self.rates, self.state, self.statistics, self.window, inside)
-        self.settle()
 
     def _tell_doubts(self) -> None:
         """Warn once where the data contradict what the budget for exploring rests on."""
@@ -484,18 +486,17 @@ class SpotEpochs(Learner):
         return "pi", "lam", "lower", "upper", "finished", "clock", "planned", "spent", "memory"
 
     def _plausible(self, carried: dict[str, NDArray]) -> bool:
-        pi, clock, limits = carried["pi"], carried["clock"], self.declared.limits
+        pi, clock = carried["pi"], carried["clock"]
         finished = int(carried["finished"][0])
         counted = self._counted()
         return bool(
             (pi >= 0.0).all()
             and (np.abs(pi.sum(axis=2) - 1.0) <= SUM_TOLERANCE).all()
             and (pi[~self.interface.mask] == 0.0).all()
-            and (carried["lower"] >= limits[0]).all()
-            and (carried["lower"] <= carried["upper"]).all()
-            and (carried["upper"] <= limits[1]).all()
+            and bounds_fit(self._totals, self.interface.H, carried["lower"], carried["upper"])
             and (clock >= 0).all()
-            and 1 <= clock[phases.PHASE] <= 64
+            # Every phase but the first begins after an episode of its own.
+            and 1 <= clock[phases.PHASE] <= finished + 1
             and clock[phases.PART] <= phases.RETREATED
             and clock[phases.VERDICT] <= ISSUED
             and (clock[[phases.BEGAN, phases.TRIED, phases.LOGGED]] <= finished).all()

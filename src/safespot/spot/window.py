@@ -18,7 +18,7 @@ from ..errors import InvalidFile
 from ..kernels.jit import inlined, kernel
 from .visits import MOST
 
-ROUNDING = 1e-3  # how far rounding may take the sums of a window in a file
+ROUNDING = 2.0**-52  # of a sum: twice what rounding may cut off of it
 
 
 class Window(NamedTuple):
@@ -75,6 +75,8 @@ def check_window(fresh: Window, loaded: Window) -> Window:
     pairs = loaded.n.shape[1]
     gamma = fresh.gamma[0]
     ring = 0 <= length <= capacity and 0 <= oldest < capacity
+    # A sum changes at most twice an episode, and is at most one more than the window's length.
+    most = 2.0 * ROUNDING * (float(finished) + 1.0) * (float(length) + 1.0)
     if not (
         loaded.gamma[0] == gamma
         and 0 <= finished <= MOST
@@ -86,8 +88,8 @@ def check_window(fresh: Window, loaded: Window) -> Window:
         and ((loaded.pairs >= 0) & (loaded.pairs < pairs)).all()
         and (ring or (capacity == 0 and oldest == 0))
         and not ((loaded.samples < 0.0) | (loaded.samples > 1.0)).any()
-        and (np.abs(loaded.carries) <= ROUNDING).all()
-        and ((loaded.sums >= -ROUNDING) & (loaded.sums <= loaded.n + ROUNDING)).all()
+        and (np.abs(loaded.carries) <= most).all()
+        and ((loaded.sums >= -most) & (loaded.sums <= loaded.n + most)).all()
         and (_sample_counts(loaded) == loaded.n).all()
     ):
         raise InvalidFile("the window contradicts itself")

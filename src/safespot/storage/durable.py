@@ -25,6 +25,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import warnings
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -34,7 +35,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import files
-from ..arrays import Episode, Float, Policy
+from ..arrays import Episode, Float, Policy, as_count
 from ..display import Displayed
 from ..errors import InUse, InvalidFile, InvalidOption, SolverError
 from ..evidence.certificate import policy_digest
@@ -42,7 +43,7 @@ from ..evidence.interface import Interface
 from ..evidence.meter import SafetyMeter
 from ..learners import Learner, load
 from ..learners.options import AnyOptions
-from ..syscalls import Lock
+from ..syscalls import InterruptsDeferred, Lock
 from . import journal
 from .folder import (
     begin,
@@ -276,9 +277,12 @@ class DurableLearner(Displayed):
     def _record(self, records: Sequence[journal.Record]) -> None:
         """Write checked episodes down, and learn from them."""
         failed: SolverError | None = None
-        with self._stops_on_errors(
-            " The episode is not recorded; those before it are, as far as their files are there. Open the learner "
-            "again once the disk works."
+        with (
+            InterruptsDeferred(),  # an interrupt is no reason to stop
+            self._stops_on_errors(
+                " The episode is not recorded; those before it are, as far as their files are there. Open the learner "
+                "again once the disk works."
+            ),
         ):
             left = list(records)
             while left:
@@ -329,12 +333,16 @@ class DurableLearner(Displayed):
 
     def note_rejected(self, episodes: int) -> None:
         """Write down that so many episodes were there and were left out: nothing can be proven without them."""
+        episodes = as_count("episodes", episodes, least=0, error=InvalidOption)
         with self._alone():
             self._check_open()
-            self.learner.interface.doubts.rejected += episodes
-            if self._meter is not None:
-                self._meter.interface.doubts.rejected += episodes
-            with self._stops_on_errors():
+            doubts = self.learner.interface.doubts
+            total = doubts.rejected + episodes
+            as_count("episodes left out in all", total, least=0, error=InvalidOption)
+            with InterruptsDeferred(), self._stops_on_errors():
+                doubts.rejected = total
+                if self._meter is not None:
+                    self._meter.interface.doubts.rejected += episodes
                 self._compact()
 
     def save(self, path: str | Path) -> None:
@@ -393,7 +401,11 @@ class DurableLearner(Displayed):
             )
 
     def _compact(self, damaged: Sequence[Path] = ()) -> None:
-        """A snapshot of now, an empty journal after it, and no more than two snapshots, none of them damaged."""
+        """A snapshot of now, an empty journal after it, and no more than two snapshots, none of them damaged.
+
+        None is removed before the new one was read back: where it cannot be, the others and the journals still give
+        the learner.
+        """
         now = snapshot_at(self.folder, self.learner.episode - 1)
         self.learner.save(now)
         found, lock = self._new_journal()
@@ -404,6 +416,14 @@ class DurableLearner(Displayed):
             raise
         self._journal.close()
         self._journal = writer
+        try:
+            load(now)
+        except InvalidFile as problem:
+            warnings.warn(
+                f"{problem} The snapshots before it stay, and the learner is found again from these and the journals.",
+                stacklevel=5,
+            )
+            return
         bad = set(damaged) - {now}
         good = [
             path for path in journal.numbered(self.folder, "snapshot").values() if path not in bad

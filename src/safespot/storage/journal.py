@@ -15,7 +15,8 @@ before it. Records are written in groups, and a group is synced before the next 
 records of the last group may be torn, any of them, and no others. So damage that whole records of a later group follow
 did not happen while writing (an error), and damage at the end may be one (`lost`).
 
-Numbers are little-endian; checksums are BLAKE2b of all that stands before them in the header or record.
+Numbers are little-endian; checksums are BLAKE2b of all that stands before them in the header or record. A record's has
+the header's as its key, so that a record of another journal, or of another learner, is none of this one.
 """
 
 from __future__ import annotations
@@ -80,9 +81,9 @@ def record_length(H: int, m: int) -> int:
     return 20 + 8 * (4 * H + 1 + 2 * H * m) + 4 + DIGEST + 8 + TICKET + 4 + CHECK
 
 
-def checksum(data: bytes) -> bytes:
-    """What makes damage to `data` show."""
-    return hashlib.blake2b(data, digest_size=CHECK).digest()
+def checksum(data: bytes, key: bytes = b"") -> bytes:
+    """What makes damage to `data` show; of a record, `key` is the checksum of its journal's header."""
+    return hashlib.blake2b(data, digest_size=CHECK, key=key).digest()
 
 
 def create(
@@ -120,6 +121,7 @@ class Journal:
     room: int  # for how many records it was made
     owner: bytes  # whose it is
     snapshot: bytes  # the checksum of the snapshot that it follows
+    key: bytes  # the checksum of its header, which its records are bound to
     doubts: Doubts  # what was in doubt of the data before it
     records: NDArray  # of `record_type`: the whole ones
     end: int  # where the next one goes
@@ -174,7 +176,8 @@ def read(path: Path, name: bytes | None = None) -> Journal:
     ):
         raise InvalidFile(f"{path} is damaged at byte 0: its header contradicts the file's length.")
     slots = [data[place : place + length] for place in range(start, len(data), length)]
-    whole = [_is_whole(slot, length, first + k) for k, slot in enumerate(slots)]
+    key = data[HEAD.size : start]
+    whole = [_is_whole(slot, length, first + k, key) for k, slot in enumerate(slots)]
     count = whole.index(False) if False in whole else len(whole)
     end = start + count * length
     # Where a later group follows, this record was on the disk once.
@@ -192,7 +195,8 @@ def read(path: Path, name: bytes | None = None) -> Journal:
         else np.empty(0, record_type(1, 1))
     )
     lost = _lost(data, size, end, length, first + count)
-    return Journal(path, H, m, first, room, owner, snapshot, Doubts(*doubted), records, end, lost)
+    doubts = Doubts(*doubted)
+    return Journal(path, H, m, first, room, owner, snapshot, key, doubts, records, end, lost)
 
 
 def name_of(folder: Path, *, create: bool = False) -> bytes:
@@ -224,11 +228,11 @@ def chain(folder: Path, first: int) -> Iterator[Journal]:
         yield found
 
 
-def _is_whole(slot: bytes, length: int, number: int) -> bool:
+def _is_whole(slot: bytes, length: int, number: int, key: bytes) -> bool:
     return (
         len(slot) == length
         and struct.unpack_from("<IQ", slot) == (length, number)
-        and checksum(slot[:-CHECK]) == slot[-CHECK:]
+        and checksum(slot[:-CHECK], key) == slot[-CHECK:]
     )
 
 
@@ -275,6 +279,7 @@ class Writer:
 
     def __init__(self, journal: Journal, lock: Lock) -> None:
         self.type, self.path, self.lock = record_type(journal.H, journal.m), journal.path, lock
+        self.key = journal.key
         self.number, self.end = journal.next, journal.end
         self.left = journal.room - len(journal.records)
         self.size = self.end + self.left * self.type.itemsize  # of the file, from its making on
@@ -315,7 +320,7 @@ class Writer:
         record["ticket"] = np.void(given.ticket)
         record["clipped"] = min(episode.clipped, 2**32 - 1)
         data = record.tobytes()[:-CHECK]
-        return data + checksum(data)
+        return data + checksum(data, self.key)
 
     def close(self) -> None:
         """Close the file and release the lock."""

@@ -12,6 +12,8 @@ recording, and for the plans of learners that make them.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import time
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -20,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Episode, Float, InsideEpisode, Int, as_count, frozen
-from ..errors import InvalidEpisode, InvalidFile, InvalidOption, UnsafeBaseline
+from ..errors import InvalidEpisode, InvalidFile, InvalidOption, SolverError
 from ..evidence.differences import check_totals
 from ..evidence.meter import check_meter, meter_arrays
 from ..learners.learner import Learner
@@ -34,6 +36,7 @@ from ..model.simulation import (
     stream_states,
     streams_at,
 )
+from ..syscalls import InterruptsDeferred
 from .loop import Learning, Played, Playing, Truth, Watching, play_chunk
 from .metering import make_metering, shown
 from .metrics import ACCUMULATED, RECORDED, Optima, empty_record, empty_tracker, grid
@@ -70,7 +73,8 @@ def learn(
         callback: called at every recorded episode with its `Recorded`; where it returns False, the run ends there.
             `TensorBoard` and `MLflow` are ready ones.
 
-    A KeyboardInterrupt leaves the learner after a whole episode; the error's `run` holds the run so far.
+    A KeyboardInterrupt leaves the learner after a whole episode, and so does any other error; its `run` holds the run
+    so far. While the run is set up, kernels are compiled or a plan is made, an interrupt waits.
 
     Examples:
         >>> import safespot as ss
@@ -88,8 +92,8 @@ def learn(
             f"learn takes a Problem and a learner, got {type(problem).__name__} and "
             f"{type(learner).__name__}."
         )
-    training = Training(problem, learner, episodes, seed, record, track)
-    return carry_on(training, progress, callback)
+    make = functools.partial(Training, problem, learner, episodes, seed, record, track)
+    return carry_on(make, progress, callback)
 
 
 class Trainable(Protocol):
@@ -116,10 +120,30 @@ class Trainable(Protocol):
         """The run so far."""
 
 
-def carry_on(training: Trainable, progress: bool, callback: Callback | None = None) -> Run:
-    """Play what remains; Ctrl-C and an environment that fails leave the run so far in the error's `run`."""
+def carry_on(
+    make: Callable[[], Trainable], progress: bool, callback: Callback | None = None
+) -> Run:
+    """Make a run and play it; whatever ends it early leaves the run so far in the error's `run`."""
     if callback is not None and not callable(callback):
         raise InvalidOption(f"callback must be a function of a record, got {callback!r}.")
+    training: Trainable | None = None
+    try:
+        with InterruptsDeferred():
+            training = make()
+        _play(training, progress, callback)
+        return training.result()
+    except BaseException as stop:
+        if training is not None:
+            with InterruptsDeferred():
+                training.learner.guarded.lent = False
+                with contextlib.suppress(SolverError):  # the next episode plans again
+                    training.learner.settle()
+                stop.run = training.result()  # type: ignore[attr-defined]
+        raise
+
+
+def _play(training: Trainable, progress: bool, callback: Callback | None) -> None:
+    """Play what remains, or until the callback says False."""
     total = training.remaining
     bar = Progress(total) if progress else None
     told = 0  # recorded episodes that the callback has seen
@@ -133,19 +157,15 @@ def carry_on(training: Trainable, progress: bool, callback: Callback | None = No
                 bar.show(total - training.remaining, training.seconds)
             if callback is not None and training.learner.episode > training.recorded[told]:
                 told += 1
-                if (
-                    callback(recorded(training.learner, training.rows(slice(told - 1, told))))
-                    is False
-                ):
+                row = recorded(training.learner, training.rows(slice(told - 1, told)))
+                training.learner.guarded.lent = True
+                going = callback(row) is not False
+                training.learner.guarded.lent = False
+                if not going:
                     break
-    except (KeyboardInterrupt, InvalidEpisode, UnsafeBaseline) as stop:
-        training.learner.settle()
-        stop.run = training.result()  # type: ignore[union-attr]
-        raise
     finally:
         if bar is not None:
             bar.close()
-    return training.result()
 
 
 class Training:
@@ -234,7 +254,8 @@ class Training:
         """Play n episodes; in between, grow what the learner remembers where it must, and let it plan."""
         learner = self.learner
         first = learner.episode
-        draw_noise(self.problem, self.streams, n, self.playing.noise)
+        with InterruptsDeferred():
+            draw_noise(self.problem, self.streams, n, self.playing.noise)
         drift = self.problem.signals.drift
         if drift is not None:
             self.playing.progress[:n] = [drift.progress(first + j) for j in range(n)]
@@ -242,10 +263,13 @@ class Training:
         watching = Watching(self.track != "grid", self.tracker, self.record, self.metering)
         done = 0
         while done < n:
-            learner.make_room()
-            learning = Learning(learner.rates, learner.state, learner.statistics, learner.window)
-            done = play_chunk(self.playing, watching, learning, done, n)
-            learner.settle()
+            with InterruptsDeferred():  # in a kernel, an interrupt could leave a SystemError
+                learner.make_room()
+                learning = Learning(
+                    learner.rates, learner.state, learner.statistics, learner.window
+                )
+                done = play_chunk(self.playing, watching, learning, done, n)
+                learner.settle()
             if self.metering.checked:
                 self._check_totals()
 
@@ -371,6 +395,7 @@ def _put(there: NDArray, array: NDArray) -> None:
 
 def check_episodes(learner: Learner, episodes: int | None) -> int:
     """How many episodes to play: those asked for, or what remains of T."""
+    learner.check_not_lent()
     if learner.hands_back:
         raise InvalidOption(
             "a guard with baseline='hand-back' gives the decision back to a practice, and there is none here: let it "
@@ -387,7 +412,7 @@ def check_episodes(learner: Learner, episodes: int | None) -> int:
         return remaining
     total = as_count("episodes", episodes, least=1, error=InvalidOption)
     if remaining is not None and total > remaining:
-        learner.warn_beyond(f"{total} episodes go", stacklevel=4)  # at the caller of `learn`
+        learner.warn_beyond(f"{total} episodes go", stacklevel=5)  # at the caller of `learn`
     return total
 
 

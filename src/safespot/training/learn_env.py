@@ -10,6 +10,7 @@ No truth, so no exact values: the run holds what was realized. In a `ProblemEnv`
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +24,7 @@ from ..evidence.meter import meter_episode, read_meter
 from ..gym.black_box import BlackBox, as_box
 from ..learners.learner import Learner, OnlineLearner
 from ..model.simulation import streams
+from ..syscalls import InterruptsDeferred
 from .learn import CHUNK_SECONDS, carry_on, check_episodes
 from .metering import make_metering, shown
 from .metrics import add_shortfalls, grid
@@ -77,8 +79,8 @@ def learn_env(
     if not isinstance(plain, Learner):
         raise InvalidOption(f"learn_env takes a learner, got {type(learner).__name__}.")
     box = _fitting(env, plain, declarations)
-    training = EnvTraining(box, plain, learner.observe, episodes, seed, record)
-    return carry_on(training, progress, callback)
+    make = functools.partial(EnvTraining, box, plain, learner.observe, episodes, seed, record)
+    return carry_on(make, progress, callback)
 
 
 class EnvTraining:
@@ -148,25 +150,31 @@ class EnvTraining:
             played = self.box.play(
                 learner.state.pi, uniforms, self.env_seed
             )  # read, not kept: no copy
-            wanted = t == self.wanted[len(self.table)]
-            row = self._row(played) if wanted else None
-            self.observe(played)
+            with InterruptsDeferred():
+                self._learn(played, t)
         except InvalidEpisode as problem:
             raise InvalidEpisode(f"episode {t}, {problem}") from problem.__cause__
+
+    def _learn(self, played: Episode, t: int) -> None:
+        """Learn from episode t, and count it in the run."""
+        row = self._row(played) if t == self.wanted[len(self.table)] else None
+        try:
+            self.observe(played)
+        finally:
+            if self.learner.episode > t:  # also where a plan fails after it
+                self._count(played, row)
+
+    def _count(self, played: Episode, row: Float | None) -> None:
+        """Count an episode that was learned from; `row`: what there is to record of it."""
         self.env_seed = None  # the environment goes on with the noise that it has
         self.episodes.append(played)
         add_shortfalls(played.constraints, played.thresholds, self.asked, self.senses, self.sums)
-        self._count(played, recorded=row is not None)
-        if row is not None:
-            self.table.append(np.concatenate([row, *self.sums]))
-
-    def _count(self, played: Episode, *, recorded: bool) -> None:
-        """Let the meter count the episode, and read it."""
         metering, inside = self.metering, self.learner.interface.check(played)
         meter_episode(metering.declared, metering.state, inside, metering.x)
         self.meter.interface.doubts.note(played)
-        if recorded:
+        if row is not None:
             read_meter(metering.state, metering.levels, metering.rows[len(self.table)])
+            self.table.append(np.concatenate([row, *self.sums]))
 
     def _row(self, played: Episode) -> Float:
         """What there is to record of an episode before it is learned from."""
