@@ -18,6 +18,7 @@ import pytest
 
 import safespot as ss
 from safespot import files
+from safespot.arrays import MARKS
 from safespot.storage import journal
 from tests.reliability.survival import digest
 from tests.support.contract import INVALID, VARIANTS, H, M, Subject, applies
@@ -571,7 +572,7 @@ def test_the_trail_has_every_step(ending: str, tmp_path: Path) -> None:
                 samples = [None if np.isnan(x) else x for x in e.thresholds[h].tolist()]
                 rows.append(
                     (t + 1, h, s, a, e.rewards[h], *e.constraints[h], *samples, int(e.states[h + 1]),
-                     policy[h, s, a], t)
+                     0, 0, 0, 0, policy[h, s, a], t)
                 )  # fmt: skip
             learner.observe(e)
             plain.observe(e)
@@ -582,7 +583,7 @@ def test_the_trail_has_every_step(ending: str, tmp_path: Path) -> None:
     relation: Any = duckdb.sql(f"from '{to}'")
     assert relation.columns == [
         "episode", "step", "state", "action", "reward", "constraint_0", "constraint_1",
-        "threshold_0", "threshold_1", "next_state", "probability", "policy_version",
+        "threshold_0", "threshold_1", "next_state", *MARKS, "propensity", "policy_version",
     ]  # fmt: skip
     assert relation.fetchall() == rows  # every bit, in CSV too
     assert any(row[7] is None for row in rows)

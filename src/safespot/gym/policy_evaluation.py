@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from ..arrays import Float, as_count, as_policy, frozen
 from ..display import Displayed
 from ..errors import InvalidOption
-from ..evidence.deployment import Policy
+from ..evidence.deployment import Policy, as_array
 from ..evidence.interface import make_interface
 from ..model.simulation import streams
 from ..names import Names
@@ -95,7 +95,7 @@ def evaluate_policy(
     n = as_count("episodes", episodes, least=1, error=InvalidOption)
     box = _box(env, policy, declarations)
     f = make_interface(**box.interface)
-    pi = as_policy(np.asarray(policy), (f.H, f.S, f.A), f.mask)
+    pi = as_policy(as_array(policy), (f.H, f.S, f.A), f.mask)
     seed = as_count("seed", seed, least=0, error=InvalidOption)
     rng = streams(seed).actions
     played = [box.play(pi, rng.random(f.H), seed if t == 0 else None) for t in range(n)]

@@ -26,7 +26,7 @@ from ..data.logs import Log
 from ..errors import InvalidFile, InvalidOption
 from ..evidence.certificate import Certificate, issue, policy_digest
 from ..evidence.differences import Declared, declare
-from ..evidence.interface import Doubts, Interface, make_interface
+from ..evidence.interface import Interface, make_interface
 from ..evidence.lengths import episodes_to_proof
 from ..evidence.meter import as_delta
 from ..evidence.statements import episode_sums, lower_bounds, statements
@@ -197,7 +197,7 @@ def proven_limits(
 def _look(log: Log, f: Interface, declared: Declared, delta: float) -> Seen:
     totals = np.array([episode_sums(f.check(episode)) for episode in log.episodes])
     rows, m = statements(declared, f.H, totals), f.m
-    # A log's episodes are finished: the two sums of rewards are one, and so are those of constraints.
+    # The two sums are one but for unfinished episodes, whose rewards and constraints count at their least.
     reward, _, value, _, under, over = np.split(totals, [1, 2, 2 + m, 2 + 2 * m, 2 + 3 * m], axis=1)
     lower, upper = least, most = declared.limits
     threshold = np.broadcast_to(least, value.shape)
@@ -321,5 +321,5 @@ def _unproven(
         data_digest=checksum(
             {"limits": np.stack(thresholds)}, {"delta": delta, "log": len(log.episodes)}
         ),
-        doubts=Doubts(sum(e.clipped for e in log.episodes), len(log.rejected)).sentences(),
+        doubts=log.doubts.sentences(),
     )

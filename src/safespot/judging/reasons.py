@@ -53,7 +53,9 @@ def episodes(log: Log) -> str:
     """How many episodes it rests on."""
     total = len(log.episodes) + len(log.rejected)
     said = f"{len(log.episodes):,} of {total:,} episodes of {log.source} were used"
-    return said + ("; the rest was rejected, so nothing is proven." if log.rejected else ".")
+    if doubts := log.doubts.sentences():
+        return f"{said}. Nothing is proven: {'; '.join(doubts)}."
+    return f"{said}."
 
 
 def counted(
@@ -112,7 +114,7 @@ def limits(
             yield f"{called(log, i).capitalize()} is given: {proven[0][i]:.4g}."
         else:
             how = f"as the log proves (confidence {1.0 - delta:.3g})"
-            if log.rejected or any(episode.clipped for episode in log.episodes):
+            if log.doubts.sentences():
                 how = "by the episodes that were used, which prove nothing of the others"
             yield f"{called(log, i).capitalize()} lies in [{proven[0][i]:.4g}, {proven[1][i]:.4g}], {how}."
 

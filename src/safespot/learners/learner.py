@@ -43,7 +43,7 @@ from ..spot.visits import (
 )
 from .compiled_step import observe_episode
 from .limits import empty_limits, grow_limits, limits_arrays, restored_limits
-from .options import LARGEST, AnyOptions, DualOptions, Options
+from .options import LARGEST, AnyOptions, DualOptions, Options, check_hints
 from .signature import checked, documented, signature_of
 
 FIRST_EPOCH = 1024  # episodes of the first epoch when T is unknown
@@ -279,6 +279,7 @@ class Learner(Displayed, ABC):
     def check(self, episode: Episode) -> InsideEpisode:
         """Check an episode, also against the totals that were declared, and bring it inside; it is not counted yet."""
         inside = self.interface.check(episode)
+        check_hints([episode], self.options)
         if self.declares_totals:
             check_totals(self.declared, inside)
         if self.episodes_left == 0 and not self.told_beyond:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Policy, as_count, as_floats, frozen
+from ..arrays import Episode, Policy, as_count, as_floats, frozen
 from ..errors import InvalidOption
 from ..evidence.meter import as_delta
 
@@ -273,10 +274,10 @@ def _choice(name: str, value: object, choices: tuple[str, ...], more: str = "") 
         )
 
 
-def check_hints(log: Any, options: AnyOptions) -> None:
-    """Raise where a log's hints cannot be what a learner was told that they are."""
-    if getattr(log, "hint_totals", False) and options.independent_hints:
+def check_hints(episodes: Iterable[Episode], options: AnyOptions) -> None:
+    """Raise where the hints of episodes cannot be what a learner was told that they are."""
+    if options.independent_hints and any(episode.hint_total for episode in episodes):
         raise InvalidOption(
-            f"{log.source} has one hint for an episode, threshold_total, whose shares have one noise in common: make "
-            "the learner without independent_hints."
+            "there is one hint for an episode, threshold_total, whose shares have one noise in common: make the "
+            "learner without independent_hints."
         )

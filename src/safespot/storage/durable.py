@@ -327,16 +327,6 @@ class DurableLearner(Displayed):
                 for k, record in enumerate(one.records)
             }
 
-    def note_rejected(self, episodes: int) -> None:
-        """Write down that so many episodes were there and were left out: nothing can be proven without them."""
-        with self._alone():
-            self._check_open()
-            self.learner.interface.doubts.rejected += episodes
-            if self._meter is not None:
-                self._meter.interface.doubts.rejected += episodes
-            with self._stops_on_errors():
-                self._compact()
-
     def save(self, path: str | Path) -> None:
         """A copy of the learner in a file of its own."""
         with self._alone():

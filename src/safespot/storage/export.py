@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import MARKS
 from ..errors import InvalidFile
+from ..evidence.interface import Doubts
 from ..files import as_path
 from . import journal
 from .episode_table import Columns, step_columns, write_rows
@@ -18,8 +20,10 @@ def export_episodes(path: str | Path, to: str | Path) -> int:
     """Write every episode in the journals of a durable learner to a file; returns how many.
 
     One row a step, Parquet or CSV by the ending of `to`: `episode` (from 1), `step`, `state`, `action`, `reward`,
-    `constraint_0` …, `threshold_0` … (NULL: no sample), `next_state`, the `probability` that the policy gave the
-    action, and `policy_version`, the number of episodes that this policy had learned from.
+    `constraint_0` …, `threshold_0` … (NULL: no sample), `next_state`, what is in doubt of the episode (`clipped`,
+    `rejected`, `unfinished`, `hint_total`), the `propensity`, which is the probability that the policy gave the action
+    (NULL: unknown, somebody else's), and `policy_version`, the number of episodes that this policy had learned from.
+    `read_log` reads all of it. What was in doubt of the learner before its first journal stands with the first episode.
 
     The learner may be open elsewhere.
 
@@ -32,8 +36,8 @@ def export_episodes(path: str | Path, to: str | Path) -> int:
         >>> ss.export_episodes("line-3", "episodes.csv")
         1
         >>> print(Path("episodes.csv").read_text())
-        episode,step,state,action,reward,constraint_0,threshold_0,next_state,probability,policy_version
-        1,0,0,1,1.0,1.0,1.0,0,0.5,0
+        episode,step,state,action,reward,constraint_0,threshold_0,next_state,clipped,rejected,unfinished,hint_total,propensity,policy_version
+        1,0,0,1,1.0,1.0,1.0,0,0,0,0,0,0.5,0
 
     """
     folder = as_path(path)
@@ -46,7 +50,8 @@ def export_episodes(path: str | Path, to: str | Path) -> int:
         nonlocal episodes
         for found in journal.chain(folder, starts[0]):
             if len(found.records):
-                yield _columns(found.records)
+                # Only doubts of the first are of something else than the episodes that are written.
+                yield _columns(found.records, None if episodes else found.doubts)
                 episodes += len(found.records)
         if not episodes:
             raise InvalidFile(f"{folder} has no episodes yet.")
@@ -55,10 +60,14 @@ def export_episodes(path: str | Path, to: str | Path) -> int:
     return episodes
 
 
-def _columns(records: NDArray) -> Columns:
-    """The steps of some records."""
+def _columns(records: NDArray, before: Doubts | None) -> Columns:
+    """The steps of some records; the first of them says what was in doubt `before`."""
     n, H, m = records["constraints"].shape
     version = np.repeat(records["number"].astype(np.int64), H)
+    marks = {name: np.repeat(records[name].astype(np.int64), H) for name in MARKS}
+    if before is not None:
+        marks["clipped"][:H] += before.clipped
+        marks["rejected"][:H] += before.rejected
     steps = step_columns(
         episode=version + 1,
         step=np.tile(np.arange(H), n),
@@ -68,9 +77,10 @@ def _columns(records: NDArray) -> Columns:
         constraints=records["constraints"].reshape(-1, m),
         thresholds=records["thresholds"].reshape(-1, m),
         next_state=records["states"][:, 1:].reshape(-1),
+        marks=marks,
     )
     return {
         **steps,
-        "probability": np.ascontiguousarray(records["probabilities"]).reshape(-1),
+        "propensity": np.ascontiguousarray(records["probabilities"]).reshape(-1),
         "policy_version": version,
     }

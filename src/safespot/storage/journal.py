@@ -4,7 +4,7 @@
               name that all journals of a learner share), the checksum of the snapshot that it follows, what was in
               doubt of the data until then (`Doubts`), checksum
     record    length, number, the number of the first record that was synced together with it, the episode, the
-              probability of each action, who played it, its ticket, how many of its signals were cut off, checksum
+              probability of each action, who played it, its ticket, its marks (`MARKS`), checksum
     record    …
     zeros     room for the records to come
 
@@ -35,12 +35,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import files
-from ..arrays import EPISODE, Episode, Float
+from ..arrays import EPISODE, MARKS, Episode, Float
 from ..errors import InUse, InvalidFile
 from ..evidence.interface import Doubts
 from ..syscalls import Lock, take_lock
 
-FORMAT = 3
+FORMAT = 4
 MAGIC = b"safespot"
 HEAD = struct.Struct("<8sIIIIQ16s32sQQQ")
 CHECK = 16  # bytes of a checksum
@@ -65,7 +65,7 @@ def record_type(H: int, m: int) -> np.dtype:
             ("probabilities", "<f8", (H,)),
             ("played", np.void, DIGEST),
             ("ticket", np.void, TICKET),
-            ("clipped", "<u4"),
+            *((name, "<u4") for name in MARKS),
             ("check", np.void, CHECK),
         ]
     )
@@ -73,7 +73,7 @@ def record_type(H: int, m: int) -> np.dtype:
 
 def record_length(H: int, m: int) -> int:
     """Its length in bytes, however large H and m are said to be."""
-    return 20 + 8 * (4 * H + 1 + 2 * H * m) + DIGEST + TICKET + 4 + CHECK
+    return 20 + 8 * (4 * H + 1 + 2 * H * m) + DIGEST + TICKET + 4 * len(MARKS) + CHECK
 
 
 def checksum(data: bytes) -> bytes:
@@ -129,9 +129,9 @@ class Journal:
     def episode(self, k: int) -> Episode:
         """The k-th episode; an `InvalidEpisode` where the record holds none."""
         record = self.records[k]
-        arrays: dict[str, Any] = {name: record[name] for name in EPISODE}
-        unfinished = bool(np.isnan(record["rewards"]).any())
-        return Episode(**arrays, clipped=int(record["clipped"]), unfinished=unfinished)
+        fields: dict[str, Any] = {name: record[name] for name in EPISODE}
+        fields |= {name: int(record[name]) for name in MARKS}
+        return Episode(**fields)
 
     def played(self, k: int) -> str | None:
         """The digest of the policy that played the k-th episode; None: the learner's own."""
@@ -305,7 +305,8 @@ class Writer:
         record["probabilities"] = given.probabilities
         record["played"] = np.void(bytes.fromhex(given.played or "00" * DIGEST))
         record["ticket"] = np.void(given.ticket)
-        record["clipped"] = min(episode.clipped, 2**32 - 1)
+        for name in MARKS:
+            record[name] = min(getattr(episode, name), 2**32 - 1)
         data = record.tobytes()[:-CHECK]
         return data + checksum(data)
 
