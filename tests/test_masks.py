@@ -12,6 +12,7 @@ import pytest
 
 import safespot as ss
 from safespot.data.logs import columns
+from safespot.observations import numbering
 
 H = 2
 FACE: dict[str, Any] = {"states": 1, "actions": 2, "horizon": H, "constraints": 1, "start": 0}
@@ -133,6 +134,8 @@ POLICY = np.full((H, 1, 2), 0.5)
     "give",
     [
         lambda: ss.Spot(**{**FACE, "action_mask": hidden([[True, True]], 1)}, episodes=9, slack=1.0),
+        lambda: ss.BlackBox(Shy({}), horizon=H, start=0, action_mask=hidden([[True, True]], 1)),
+        lambda: numbering({"entries": [{"edges": [0.5]}] * 2}).number(hidden([0.0, 1.0], 1)),
         lambda: ss.Fixed(**FACE, episodes=9, policy=hidden(POLICY, 0)),
         lambda: ss.SafetyMeter(FACE, thresholds=hidden([1.0], 0)),
         lambda: ss.SafetyMeter(FACE, constraint_totals=hidden([0.0, 1.0], 1)),

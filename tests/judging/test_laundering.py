@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,6 +17,7 @@ import safespot as ss
 from safespot.data.logs import columns
 from safespot.evidence.interface import Doubts
 from safespot.judging.played import first_proof
+from safespot.judging.propose_log import proven_limits
 from safespot.storage import journal
 from safespot.storage.following import Following
 
@@ -164,9 +166,9 @@ def begun_with(folder: Path, episodes: Episodes) -> ss.Learner:
     with ss.open(folder / "it", seen(episodes[: N // 2])) as learner:
         record(learner, [episode()] * (N // 2))
     ss.export_episodes(folder / "it", folder / "trail.csv")
-    learner = fresh()
-    ss.warm_start(learner, folder / "trail.csv")
-    return learner
+    other = fresh()
+    ss.warm_start(other, folder / "trail.csv")
+    return other
 
 
 def followed(folder: Path, episodes: Episodes) -> ss.Learner:
@@ -180,15 +182,17 @@ def copied(folder: Path, episodes: Episodes) -> ss.Learner:
     return ss.Spot.load(folder / "copy")
 
 
-def guarded(folder: Path, episodes: Episodes) -> ss.Learner:
+def guarded(folder: Path, episodes: Episodes, played: str | None) -> ss.Learner:
     guard = ss.Guard(fresh(), ALWAYS, budget=10)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "the guard can no longer prove")
         for each in episodes:
-            guard.observe(each, played="ab" * 32)
+            guard.observe(each, played)
     guard.save(folder / "guard")
     loaded = ss.Guard.load(folder / "guard")
-    assert loaded.baseline_verdict == guard.baseline_verdict
+    for one in (guard, loaded):
+        if not any(each.unfinished for each in episodes):
+            assert one.baseline_verdict == ("unknown",)
     return loaded
 
 
@@ -210,7 +214,8 @@ LEARNERS: dict[str, Callable[[Path, Episodes], ss.Learner]] = {
     "begun with a learner": begun_with,
     "followed": followed,
     "copy of a durable one": copied,
-    "guard": guarded,
+    "guard": lambda folder, episodes: guarded(folder, episodes, None),
+    "guard beside others": lambda folder, episodes: guarded(folder, episodes, "ab" * 32),
     "run": run,
 }
 
@@ -268,8 +273,8 @@ def test_a_log_is_in_doubt_behind_a_file_as_before(word: str, way: str, tmp_path
         learner.observe(each)
     not_stronger(ss.certify(learner), before(word)["model"], word)
     for source in (log, log.episodes):
-        face = {} if source is log else {"interface": FACE}
-        trial = ss.certify_by_trial(source, ALWAYS, N, **face)
+        face = None if source is log else FACE
+        trial = ss.certify_by_trial(source, ALWAYS, N, interface=face)
         not_stronger(trial, before(word)["trial"], word)
     if word == "given up":
         return  # evidence counts these at their worst, and needs no doubt
@@ -283,7 +288,10 @@ def test_a_log_is_in_doubt_behind_a_file_as_before(word: str, way: str, tmp_path
         assert made.certificate.verdict == ("unknown",)
         assert any(word in doubt for doubt in made.certificate.doubts)
     assert word in str(ss.propose(log))
+    did = next(each for each in ss.propose(log).reasons if each.startswith("What was done"))
+    assert "lies in" not in did
     assert first_proof(log) is None
+    assert [end.tolist() for end in proven_limits(log)] == [[0.0], [float(H)]]
     for source in (log, log.episodes):
         epochs = ss.SpotEpochs(**FACE, log=source, behaviour=ALWAYS)
         assert epochs.certificates == ()
@@ -439,6 +447,45 @@ def test_one_hint_for_an_episode_stays_one_behind_a_file(tmp_path: Path) -> None
     assert ss.read_log(tmp_path / "trail.parquet", **FACE).episodes == log.episodes
 
 
+def test_an_environment_says_which_hints_are_of_a_whole_episode() -> None:
+    class Hinting(gym.Env[Any, Any]):
+        """Its episodes end with a hint, every other time."""
+
+        observation_space: Any = gym.spaces.Discrete(1)
+        action_space: Any = gym.spaces.Discrete(1)
+        resets = steps = 0
+
+        def reset(self, *, seed: Any = None, options: Any = None) -> tuple[int, dict[str, Any]]:
+            self.resets, self.steps = self.resets + 1, 0
+            return 0, {}
+
+        def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+            self.steps += 1
+            late = self.steps == H and self.resets % 2 == 1
+            hint = {"threshold_total": 1.2} if late else {"threshold": 0.6}
+            return 0, 1.0, False, False, {"cost": 0.0, **hint}
+
+    box = ss.BlackBox(Hinting(), horizon=H, start=0)
+    assert not box.shows_totals  # it could not be seen in the first step
+    hinted = [box.play(ALWAYS, np.full(H, 0.5)).hint_total for _ in range(4)]
+    assert sorted(hinted) == [False, False, True, True]
+
+
+# Later doubts
+
+
+def test_what_is_left_out_at_the_end_of_a_log_spoils_what_was_decided_before() -> None:
+    """Its order may be any."""
+    episodes = (*doubtful(""), episode(rejected=1))
+    log = ss.read_log(columns(episodes), **FACE)
+    assert ss.certify_by_trial(log, ALWAYS, N, early=True).verdict == ("unknown",)
+    with pytest.warns(UserWarning, match="1 episodes were left out"):
+        learner = ss.SpotEpochs(**FACE, log=log, behaviour=ALWAYS)
+    assert learner.certificates == ()
+    assert learner.interface.doubts.rejected == 1
+    assert ss.certify_by_trial(log, ALWAYS, N).doubts == Doubts(rejected=1).sentences()
+
+
 # Who played
 
 
@@ -465,6 +512,10 @@ def test_a_trail_says_who_played(tmp_path: Path) -> None:
     with ss.open(tmp_path / "other", ss.Fixed(**face, episodes=40, policy=half)) as learner:
         for t in range(40):
             learner.observe(blank, played=ss.policy_digest(mostly) if t == 30 else None)
+    ss.write_log(tmp_path / "again.parquet", log)  # with what it says of who played
+    again = ss.read_log(tmp_path / "again.parquet", **face)
+    assert again.episodes == log.episodes
+    np.testing.assert_array_equal(again.propensities, log.propensities)
     ss.export_episodes(tmp_path / "other", tmp_path / "other.csv")
     with pytest.raises(ss.InvalidOption, match="episode 31"):
         ss.certify_played(ss.read_log(tmp_path / "other.csv", **face), behaviour=half)

@@ -272,8 +272,10 @@ def warm_start(
     return log
 
 
-def write_log(path: str | Path, episodes: Iterable[Episode]) -> None:
+def write_log(path: str | Path, episodes: Iterable[Episode] | Log) -> None:
     """Write episodes as a log that `read_log` reads, numbered from 0; whole or not at all.
+
+    What is in doubt of them is written too. Of a `Log`, so are its propensities.
 
     Examples:
         >>> import safespot as ss
@@ -288,8 +290,13 @@ def write_log(path: str | Path, episodes: Iterable[Episode]) -> None:
     write_rows(files.as_path(path), [columns(episodes)])
 
 
-def columns(episodes: Iterable[Episode]) -> Columns:
+def columns(episodes: Iterable[Episode] | Log) -> Columns:
     """Episodes as the columns of a log."""
+    if isinstance(episodes, Log):
+        made = columns(episodes.episodes)
+        if episodes.propensities is not None:
+            made[PROPENSITY] = episodes.propensities.ravel()
+        return made
     played = list(episodes) if isinstance(episodes, Iterable) else [episodes]
     for wrong in (each for each in played if not isinstance(each, Episode)):
         raise InvalidOption(f"cannot write a log: expected episodes, got {type(wrong).__name__}.")

@@ -44,9 +44,11 @@ def as_behaviour(
         others = ~(np.abs(chances - propensities[number - 1]) <= SUM_TOLERANCE) & came
         if others.any():
             step = int(others.argmax())
+            said = propensities[number - 1, step]
             raise InvalidOption(
                 f"behaviour takes the action of step {step} of episode {number} with probability {chances[step]:g}; "
-                f"the log says {propensities[number - 1, step]:g}: it is not the policy that made the log. Leave it "
-                "out to certify the practice, or read the log without its propensities (columns=)."
+                f"the log {'does not say with which' if np.isnan(said) else f'says {said:g}'}. So it is not the policy "
+                "that made the log. Leave it out to certify the practice, or rename the column propensity (columns=) "
+                "if you know better."
             )
     return policy

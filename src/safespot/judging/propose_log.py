@@ -186,10 +186,14 @@ def proven_limits(
 ) -> tuple[Float, Float]:
     """(lower ``[m]``, upper ``[m]``): where the log itself proves the limits to be, with confidence 1 - delta.
 
-    A sample does not depend on who acts, so it needs no model; where limits are known, both ends are theirs.
+    A sample does not depend on who acts, so it needs no model; where limits are known, both ends are theirs. A log that
+    is in doubt proves no more than what is declared.
     """
     f = make_interface(**log.interface)
     declared = declare(f, log.thresholds if thresholds is None else thresholds, None, None)
+    if log.doubts.sentences():
+        least, most = declared.limits
+        return f.units.bounds(least, most, f.H)
     seen = _look(log, f, declared, as_delta(delta))
     return f.units.bounds(seen.lower, seen.upper, f.H)
 

@@ -54,7 +54,7 @@ def episodes(log: Log) -> str:
     total = len(log.episodes) + len(log.rejected)
     said = f"{len(log.episodes):,} of {total:,} episodes of {log.source} were used"
     if doubts := log.doubts.sentences():
-        return f"{said}. Nothing is proven: {'; '.join(doubts)}."
+        return f"{said}; {'; '.join(doubts)}, so nothing is proven."
     return f"{said}."
 
 
@@ -98,6 +98,9 @@ def practice(log: Log, f: Interface, certificate: Certificate, seen: Seen) -> It
         low, high = (float(end[i]) for end in certificate.difference_bounds)
         mean = float(np.abs(f.units.constraints.scale[i]) * seen.difference[i])
         confidence, both = certificate.confidence, certificate.difference_confidence
+        if certificate.doubts:
+            yield f"What was done is {words[verdict]} {called(log, i)}: its room was {mean:.4g} on average."
+            continue
         ends = f" (both ends with confidence {both:.3g})" if both < confidence else ""
         yield (
             f"What was done is {words[verdict]} {called(log, i)} (confidence {confidence:.3g}): its room was "

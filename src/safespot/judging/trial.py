@@ -268,7 +268,9 @@ def _open(
 
         def play(pi: Policy) -> Sums:
             as_behaviour(pi, known, source.episodes, source.propensities)
-            return _from_episodes(iter(source.episodes), known, pi)
+            checks = as_interface(**source.interface)
+            known.doubts.become(source.doubts)  # of all of them, however few decide
+            return _from_episodes(iter(source.episodes), checks, pi)
 
         return known, play
     if isinstance(source, Iterable):

