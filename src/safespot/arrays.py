@@ -43,7 +43,7 @@ def as_floats(
     With `missing`, NaN is let through.
     """
     try:
-        raw = np.asarray(value)
+        raw = unmasked(value)
         if raw.dtype.kind not in "fiub":
             raise TypeError(_what_else(raw))
         array = np.array(raw, dtype=np.float64, order="C")
@@ -57,6 +57,25 @@ def as_floats(
         where = f"{name}{list(bad)}" if bad else name
         raise error(f"{where} is {array[bad]}; every entry must be a finite number.")
     return array
+
+
+def unmasked(value: Any) -> NDArray:
+    """`value` as an array; what a masked array hides is missing, NaN, whatever stands under its mask."""
+    return np.asarray(_filled(value) if _hides(value) else value)
+
+
+def _hides(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return any(map(_hides, value))
+    return isinstance(value, np.ma.MaskedArray) and bool(np.ma.getmaskarray(value).any())
+
+
+def _filled(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_filled(part) for part in value]
+    if not isinstance(value, np.ma.MaskedArray):
+        return value
+    return np.where(np.ma.getmaskarray(value), np.nan, np.ma.getdata(value))
 
 
 def _what_else(raw: NDArray) -> str:
@@ -150,7 +169,8 @@ def as_policy(value: ArrayLike, shape: tuple[int, int, int], mask: Bool | None =
     return policy
 
 
-EPISODE = ("states", "actions", "rewards", "constraints", "thresholds")  # the fields in order
+EPISODE = ("states", "actions", "rewards", "constraints", "thresholds")  # the arrays in order
+MARKS = ("clipped", "rejected", "unfinished", "hint_total")  # the other fields: counts, or 0 and 1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -158,8 +178,12 @@ class Episode(Displayed):
     """What was seen in one episode, in the user's own senses and units.
 
     A row of `thresholds` that is NaN in every constraint says that this step carried no threshold
-    sample (deviation D7). `clipped` counts the signals that were cut off to
-    their declared range before they came here: an episode with any proves nothing (`Certificate.doubts`).
+    sample (deviation D7). What a masked array hides is missing, as NaN is.
+
+    The other fields say what arrays cannot, and travel with the episode into every file. `clipped` counts the signals
+    that were cut off to their declared range before they came here, and `rejected` the episodes that were left out
+    beside it: with any of either, nothing is proven (`Certificate.doubts`). `hint_total` says that the episode had one
+    hint of each limit, of which every step shows an equal share: these are no independent samples.
 
     An episode that is `unfinished` was given up, and has NaN for the rewards and constraints that never came. Evidence
     counts these at their worst, on either side; a model learns from the steps before the first missing reward.
@@ -180,7 +204,9 @@ class Episode(Displayed):
     constraints: Float  # [H, m]
     thresholds: Float  # [H, m]
     clipped: int = field(default=0, kw_only=True)
+    rejected: int = field(default=0, kw_only=True)
     unfinished: bool = field(default=False, kw_only=True)
+    hint_total: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         actions = _indices("actions", self.actions)
@@ -205,9 +231,17 @@ class Episode(Displayed):
                     f"{name} have shape {array.shape}; expected {shape}, since there are "
                     f"{H} actions (states include the one after the last step)."
                 )
-        as_count("clipped", self.clipped, least=0, error=InvalidEpisode)
+        for name in ("clipped", "rejected"):
+            as_count(name, getattr(self, name), least=0, error=InvalidEpisode)
         if missing and not np.isnan(rewards).any():
             raise InvalidEpisode("an unfinished episode has NaN for the rewards that never came.")
+        lacking = np.isnan(constraints).any(axis=1) & ~np.isnan(rewards) if missing else np.zeros(H)
+        if lacking.any():
+            raise InvalidEpisode(
+                f"constraints at step {int(lacking.argmax())} are missing, and its reward is not. A step of which "
+                "something never came has NaN for its reward."
+            )
+        self.__dict__.update(unfinished=missing, hint_total=bool(self.hint_total))
         self._keep(states, actions, rewards, constraints, thresholds)
 
     def _facts(self) -> dict[str, Any]:
@@ -218,11 +252,11 @@ class Episode(Displayed):
         }
 
     @classmethod
-    def trusted(cls, *arrays: Any, clipped: int = 0) -> Episode:
+    def trusted(cls, *arrays: Any, **marks: int) -> Episode:
         """An episode of arrays that were made for it and have been checked where they were made."""
         episode = object.__new__(cls)
         episode._keep(*arrays)
-        episode.__dict__["clipped"] = clipped
+        episode.__dict__.update(marks)
         return episode
 
     def _keep(
@@ -239,7 +273,7 @@ class Episode(Displayed):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Episode):
             return NotImplemented
-        return self.clipped == other.clipped and all(
+        return all(getattr(self, name) == getattr(other, name) for name in MARKS) and all(
             np.array_equal(getattr(self, name), getattr(other, name), equal_nan=name in EPISODE[2:])
             for name in EPISODE
         )
@@ -247,7 +281,7 @@ class Episode(Displayed):
 
 def _indices(name: str, value: ArrayLike) -> Int:
     try:
-        raw = np.asarray(value)
+        raw = unmasked(value)
     except ValueError as problem:
         raise InvalidEpisode(f"{name} must be a list of whole numbers; got {problem}.") from None
     if raw.dtype.kind not in "iu" or raw.ndim != 1:

@@ -19,8 +19,7 @@ from collections.abc import Callable, Iterable
 from operator import index
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from .arrays import unmasked
 from .errors import InvalidEpisode, InvalidFile
 
 Recipe = dict[str, Any]
@@ -69,7 +68,7 @@ def _edges(value: Any) -> tuple[int, Callable[[Any], int]]:
 
 
 def _entries(value: Any) -> tuple[int, Callable[[Any], int]]:
-    return _product(value, lambda seen: np.asarray(seen).ravel().tolist())
+    return _product(value, lambda seen: unmasked(seen).ravel().tolist())
 
 
 def _parts(value: Any) -> tuple[int, Callable[[Any], int]]:

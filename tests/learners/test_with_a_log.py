@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -56,11 +55,14 @@ def test_a_log_that_proves_its_policy_broken_leaves_no_baseline() -> None:
 
 def test_a_log_with_rejected_episodes_certifies_nothing() -> None:
     problem = coin(0.8, 1.0)
-    log = coins(problem, 400)
-    torn = dataclasses.replace(log, rejected=(None,))  # type: ignore[arg-type]
-    with pytest.warns(UserWarning, match="1 episodes of the log were left out"):
-        learner = ss.SpotEpochs(**problem.interface, log=torn, behaviour=EVEN)
-    assert learner.certificates == ()
+    table = columns(coins(problem, 400).episodes)
+    table["action"][7] = 5
+    torn = ss.read_log(table, **problem.interface)
+    for log in (torn, torn.episodes):
+        with pytest.warns(UserWarning, match="1 episodes were left out"):
+            learner = ss.SpotEpochs(**problem.interface, log=log, behaviour=EVEN)
+        assert learner.certificates == ()
+        assert learner.interface.doubts.rejected == 1
 
 
 def test_one_hint_for_an_episode_is_none_for_each_of_its_steps() -> None:

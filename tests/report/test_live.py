@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import socket
 import threading
@@ -102,8 +103,8 @@ def test_whoever_follows_has_the_same_learner_bit_for_bit(played: Played) -> Non
 def test_doubts_are_followed_too(played: Played) -> None:
     played.go_on(3)
     watched = Following(played.learner.folder)
-    played.learner.note_rejected(2)
-    played.go_on(1)
+    (last,) = [episode for _, episode in played.learner.replay()][-1:]
+    played.learner.observe(dataclasses.replace(last, rejected=2))
     watched.update()
     assert watched.learner.interface.doubts.rejected == 2
 

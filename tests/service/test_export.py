@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import safespot as ss
+from safespot.arrays import MARKS
 from tests.support.serving import SIZES, Client, abandon, serving
 
 H = SIZES["horizon"]
@@ -158,7 +159,7 @@ def test_what_an_export_says(learner: Any, ending: str, tmp_path: Path) -> None:
     assert relation is not None
     assert relation.columns == [
         "episode", "step", "state", "action", "reward", "constraint_0", "threshold_0", "next_state",
-        "probability", "policy", "policy_version",
+        *MARKS, "propensity", "policy", "policy_version",
     ]  # fmt: skip
     expected = [row for number, told in enumerate(played, 1) for row in told.rows(number)]
     assert relation.fetchall() == expected
@@ -175,7 +176,7 @@ def test_an_export_of_a_learner_that_is_told_who_played(tmp_path: Path) -> None:
             learner.observe(episode, played=played)
     ss.export_episodes(folder, trail)
     found = duckdb.connect().execute(
-        f"select probability, policy, policy_version from '{trail}' where step = 1 order by episode"
+        f"select propensity, policy, policy_version from '{trail}' where step = 1 order by episode"
     )
     digest = ss.policy_digest(other)
     assert found.fetchall() == [(0.5, None, 0), (0.75, digest, None), (None, digest, None)]

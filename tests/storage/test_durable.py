@@ -9,6 +9,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -18,7 +19,7 @@ import pytest
 
 import safespot as ss
 from safespot import files
-from safespot.arrays import LARGEST
+from safespot.arrays import LARGEST, MARKS
 from safespot.storage import journal
 from tests.reliability.survival import digest
 from tests.support.contract import INVALID, VARIANTS, H, M, Subject, applies
@@ -572,7 +573,7 @@ def test_the_trail_has_every_step(ending: str, tmp_path: Path) -> None:
                 samples = [None if np.isnan(x) else x for x in e.thresholds[h].tolist()]
                 rows.append(
                     (t + 1, h, s, a, e.rewards[h], *e.constraints[h], *samples, int(e.states[h + 1]),
-                     policy[h, s, a], None, t)
+                     0, 0, 0, 0, policy[h, s, a], None, t)
                 )  # fmt: skip
             learner.observe(e)
             plain.observe(e)
@@ -583,7 +584,7 @@ def test_the_trail_has_every_step(ending: str, tmp_path: Path) -> None:
     relation: Any = duckdb.sql(f"from '{to}'")
     assert relation.columns == [
         "episode", "step", "state", "action", "reward", "constraint_0", "constraint_1",
-        "threshold_0", "threshold_1", "next_state", "probability", "policy", "policy_version",
+        "threshold_0", "threshold_1", "next_state", *MARKS, "propensity", "policy", "policy_version",
     ]  # fmt: skip
     assert relation.fetchall() == rows  # every bit, in CSV too
     assert any(row[7] is None for row in rows)
@@ -748,26 +749,20 @@ def test_a_group_may_be_torn_anywhere_but_not_what_was_synced_before_it(tmp_path
 
 
 @pytest.mark.parametrize("number", [-5, 2**64, 2**63, 1.5, True, "3", None])
-def test_a_number_of_episodes_left_out_is_checked(number: Any, tmp_path: Path) -> None:
-    begin(tmp_path / "it", 3)
-    with ss.open(tmp_path / "it") as learner:
-        with pytest.raises(ss.InvalidOption):
-            learner.note_rejected(number)
-        learner.note_rejected(2)
-        learner.observe(episodes(4)[-1])
-    with ss.open(tmp_path / "it") as learner:
-        assert learner.learner.interface.doubts.rejected == 2
-        assert learner.episode == 5
+def test_a_number_of_episodes_left_out_is_checked(number: Any) -> None:
+    with pytest.raises(ss.InvalidEpisode):
+        replace(episodes(1)[0], rejected=number)
 
 
-def test_more_episodes_left_out_than_a_file_can_say(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [2, LARGEST])
+def test_episodes_left_out_are_counted_however_many(number: int, tmp_path: Path) -> None:
     begin(tmp_path / "it", 3)
     with ss.open(tmp_path / "it") as learner:
-        learner.note_rejected(LARGEST)
-        with pytest.raises(ss.InvalidOption):
-            learner.note_rejected(1)
-        learner.observe(episodes(4)[-1])
-    ss.open(tmp_path / "it").close()
+        for e in episodes(5)[3:]:
+            learner.observe(replace(e, rejected=number))
+    with ss.open(tmp_path / "it") as learner:
+        assert learner.learner.interface.doubts.rejected >= min(2 * number, 2**32)
+        assert learner.episode == 6
 
 
 @pytest.mark.parametrize("records", [[0], [1], [0, 1, 2], [4]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from pathlib import Path
 
@@ -101,8 +102,7 @@ def test_doubts_are_followed(tmp_path: Path) -> None:
     with ss.open(tmp_path / "it", SPOT.make()) as owner:
         watched = Following(tmp_path / "it")
         owner.observe(episodes(1)[0])
-        owner.note_rejected(3)
-        owner.observe(episodes(2)[1])
+        owner.observe(dataclasses.replace(episodes(2)[1], rejected=3))
         watched.update()
         assert watched.learner.interface.doubts.rejected == 3
         agree(watched, owner)

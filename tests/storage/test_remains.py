@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 from pathlib import Path
 from typing import Any
@@ -76,12 +77,8 @@ def test_a_snapshot_without_its_journal_is_made_anew(tmp_path: Path) -> None:
 def test_doubts_come_from_the_journal_before_where_a_snapshot_has_none(tmp_path: Path) -> None:
     folder = tmp_path / "it"
     with ss.open(folder, SPOT.make()) as learner:
-        learner.note_rejected(7)
-        for e in episodes(5):
-            clipped = ss.Episode(
-                e.states, e.actions, e.rewards, e.constraints, e.thresholds, clipped=2
-            )
-            learner.observe(clipped)
+        for e, left_out in zip(episodes(5), (7, 0, 0, 0, 0), strict=True):
+            learner.observe(dataclasses.replace(e, clipped=2, rejected=left_out))
         learner.learner.save(folder / "snapshot-000000000005.safetensors")
         doubts = vars(learner.interface.doubts).copy()
     (folder / "snapshot-000000000000.safetensors").unlink()
@@ -133,8 +130,7 @@ def test_a_snapshot_that_no_journal_leads_to_is_refused(tmp_path: Path) -> None:
 def test_doubts_come_back_with_the_journals(tmp_path: Path) -> None:
     folder = tmp_path / "it"
     with ss.open(folder, SPOT.make()) as learner:
-        learner.note_rejected(7)
-        learner.observe(episodes(1)[0])
+        learner.observe(dataclasses.replace(episodes(1)[0], rejected=7))
     with ss.open(folder) as learner:
         assert learner.interface.doubts.rejected == 7
 
@@ -221,7 +217,6 @@ def test_nothing_is_read_from_a_closed_one(tmp_path: Path) -> None:
         lambda: learner.observe(episodes(1)[0]),
         lambda: learner.observe_group([]),
         lambda: learner.policies_after([1]),
-        lambda: learner.note_rejected(1),
     ):
         with pytest.raises(ss.InvalidOption, match="is closed; open it again"):
             ask()

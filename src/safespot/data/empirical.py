@@ -97,14 +97,16 @@ def pool_log(log: Log, stationary: bool) -> Pooled:
     inside = [f.check(episode) for episode in log.episodes]
     K, pairs = 1 if stationary else f.H, f.S * f.A
     states, taken = (np.array([getattr(e, name) for e in inside]) for name in ("states", "pairs"))
-    where = (np.arange(f.H) % K * pairs + taken).ravel()
     rewards, constraints = (
         np.array([getattr(e, name) for e in inside]) for name in ("rewards", "constraints")
     )
-    each = np.concatenate([rewards[:, :, None], constraints], axis=2).reshape(-1, 1 + f.m)
+    # An unfinished episode teaches nothing from its first missing reward on.
+    came = ~np.logical_or.accumulate(np.isnan(rewards), axis=1)
+    where = (np.arange(f.H) % K * pairs + taken)[came]
+    each = np.concatenate([rewards[:, :, None], constraints], axis=2)[came]
     sums: Float = np.stack([np.bincount(where, signal, K * pairs) for signal in each.T])
     followed = sparse.coo_array(
-        (np.ones(where.size), (where, states[:, 1:].ravel())), (K * pairs, f.S)
+        (np.ones(where.size), (where, states[:, 1:][came])), (K * pairs, f.S)
     ).tocsr()
     return Pooled(
         np.bincount(where, minlength=K * pairs).reshape(K, pairs).astype(np.float64),

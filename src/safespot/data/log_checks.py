@@ -1,17 +1,18 @@
 """What can be wrong with the rows of a log.
 
 An episode is taken whole or not at all: one wrong value rejects all of it, since a learner observes whole episodes.
+What is left out is counted by an episode beside it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 import numpy as np
 
-from ..arrays import Bool, Float, Int
+from ..arrays import MARKS, Bool, Float, Int
 from ..evidence.interface import Interface
 from ..units import ROUNDING, Affine
 from .log_tables import INDICES, LogTable
@@ -20,6 +21,7 @@ Wrong = tuple[Bool, str, str]  # which rows [rows], the column, the reason
 
 
 OUTSIDE = "lies outside its declared range"
+MOST = 2.0**53  # a count of what is in doubt
 
 
 class Rejection(NamedTuple):
@@ -120,6 +122,7 @@ def find_wrong(
     if f.start is not None:
         begins = (position == 0) & (state != f.start)
         found.append((begins, "state", f"is not the start, {f.start}"))
+    found += _wrong_marks(rows)
     found += _wrong_signals(rows, samples, f)
     early = np.flatnonzero(last & sound & (position < f.H - 1))
     undeclared = np.zeros(count, np.bool_)
@@ -129,14 +132,60 @@ def find_wrong(
     return found
 
 
+def marks_of(rows: Rows, rejected: Collection[int]) -> dict[str, Int]:
+    """``[episodes]`` each: what episodes say of themselves (`MARKS`), with the `rejected` ones, counted, left out.
+
+    Those count for the next episode that is there, at the end for the last one. A mark in some rows is one in all.
+    """
+    n = len(rows.first)
+    marks = {name: _marked(rows, name) for name in MARKS}
+    if rows.table.sampled == "threshold_total":
+        marks["hint_total"] = np.ones(n, np.int64)
+    out = np.array(sorted(rejected), np.int64)
+    there = np.setdiff1d(np.arange(n), out)
+    if len(there):
+        beside = there[np.searchsorted(there, out).clip(max=len(there) - 1)]
+        np.add.at(marks["rejected"], beside, 1 + marks["rejected"][out])
+    return marks
+
+
+def _marked(rows: Rows, name: str) -> Int:
+    """``[episodes]``: the largest mark in the rows of each, 0 where the log has none."""
+    if name not in rows.table.columns:
+        return np.zeros(len(rows.first), np.int64)
+    column = rows.table.columns[name]
+    counts = np.where(_counts(column), column, 0.0).astype(np.int64)
+    largest: Int = np.maximum.reduceat(counts, rows.first)
+    return largest
+
+
+def _counts(column: Float) -> Bool:
+    counts: Bool = _whole(column) & (column >= 0.0) & (column < MOST)
+    return counts
+
+
+def _wrong_marks(rows: Rows) -> list[Wrong]:
+    columns = rows.table.columns
+    found: list[Wrong] = [
+        (~_counts(columns[name]), name, "is not a count") for name in MARKS if name in columns
+    ]
+    if "unfinished" in columns:
+        lacking = np.logical_or.reduceat(np.isnan(columns["reward"]), rows.first)
+        wrong = (_marked(rows, "unfinished") > 0) & ~lacking
+        found.append(
+            (wrong[rows.episode], "unfinished", "is said of an episode that has every reward")
+        )
+    return found
+
+
 def _wrong_signals(rows: Rows, samples: Float, f: Interface) -> list[Wrong]:
     columns = rows.table.columns
     sampled: Bool = np.logical_not(np.isnan(samples).all(axis=1))
-    always = np.ones(len(sampled), np.bool_)
-    found = _wrong_numbers("reward", columns["reward"], f.units.reward, always)
+    finished = (_marked(rows, "unfinished") == 0)[rows.episode]
+    found = _wrong_numbers("reward", columns["reward"], f.units.reward, finished)
     for i, terms in enumerate(zip(*f.units.constraints, strict=True)):
         name = f"constraint_{i}"
-        found += _wrong_numbers(name, columns[name], Affine(*terms), always)
+        found += _wrong_numbers(name, columns[name], Affine(*terms), finished)
         if rows.table.sampled is not None:
             found += _wrong_numbers(f"threshold_{i}", samples[:, i], Affine(*terms), sampled)
     if rows.table.sampled == "threshold_total":

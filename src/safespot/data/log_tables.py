@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import files
+from ..arrays import MARKS
 from ..errors import InvalidFile, InvalidOption, SafespotError, nearest, unknown
 from ..storage import tables
 from ..storage.episode_table import Columns, check_ending
@@ -22,6 +23,7 @@ from ..storage.episode_table import Columns, check_ending
 INDICES = ("step", "state", "action", "next_state")
 PLAIN = ("episode", *INDICES, "reward")
 PROPENSITY = "propensity"  # of the action that was taken; may be absent
+OPTIONAL = (PROPENSITY, *MARKS)
 SIGNALS = re.compile("(constraint|cost)_(.+)")
 THRESHOLDS = ("threshold", "threshold_total")  # of a step, or of a whole episode
 
@@ -109,7 +111,10 @@ def _relation(source: Any, database: Any) -> str:
     """The rows of a source, for the FROM of a query."""
     if not isinstance(source, str | Path):
         if isinstance(source, Mapping):
-            source = {str(key): np.asarray(column) for key, column in source.items()}
+            source = {
+                str(key): _objects(column) if np.ma.is_masked(column) else np.asarray(column)
+                for key, column in source.items()
+            }
         import duckdb
 
         try:
@@ -220,8 +225,7 @@ def _labels(
             f"{name} lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}; it has "
             f"{', '.join(there.values())}.{advice}"
         )
-    if PROPENSITY in there:
-        wanted[PROPENSITY] = PROPENSITY
+    wanted |= {key: key for key in OPTIONAL if key in there}
     return {key: there[called] for key, called in wanted.items()}
 
 

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import files
-from ..arrays import Episode, Float, as_floats, frozen
+from ..arrays import MARKS, Episode, Float, as_floats, frozen
 from ..display import Displayed
 from ..errors import InvalidFile, InvalidOption
 from ..evidence.certificate import UNKNOWN_POLICY
-from ..evidence.interface import Interface, make_interface
+from ..evidence.interface import Doubts, Interface, make_interface
 from ..learners.learner import Learner
 from ..learners.options import check_hints
 from ..model.outcome_tables import Ending, absorbing_states, mask_with_endings
@@ -34,6 +34,7 @@ from .log_checks import (
     Rows,
     find_wrong,
     first_wrong,
+    marks_of,
     sort_rows,
     threshold_samples,
 )
@@ -83,7 +84,11 @@ class Log(Displayed):
     state_names: Names | None = None  # [S]: where the log has texts for them; so of the next
     action_names: Names | None = None
     constraint_names: Names = ()  # [m]: what stands behind "constraint_" or "cost_"
-    hint_totals: bool = False  # an episode has one hint of a limit, spread over its steps
+
+    @property
+    def doubts(self) -> Doubts:
+        """What is in doubt of its episodes, here and wherever they were before."""
+        return Doubts.of(self.episodes)
 
     @property
     def reasons(self) -> dict[str, int]:
@@ -104,6 +109,10 @@ class Log(Displayed):
             lines += [f"  {example}" for example in examples[:SHOWN]]
         if any(r.reason == OUTSIDE for r in self.rejected):
             lines.append(self._declared())
+        before = self.doubts
+        before.rejected = max(0, before.rejected - len(self.rejected))
+        if doubts := before.sentences(model=True):
+            lines.append(f"Their file says more: {'; '.join(doubts)}.")
         return "\n".join(lines)
 
     def _declared(self) -> str:
@@ -217,7 +226,7 @@ def read_log(
     played, propensities, rejected = _episodes(table, f, ends)
     return Log(
         name, given, played, rejected, None if limits is None else frozen(limits), propensities,
-        table.states, table.actions, table.constraints, table.sampled == "threshold_total",
+        table.states, table.actions, table.constraints,
     )  # fmt: skip
 
 
@@ -231,8 +240,8 @@ def warm_start(
 
     Each counts as one of its T episodes, and as one that somebody else played: it is no evidence about the learner's
     policy. What the learner estimates does not depend on who chose the actions, as long as they were chosen by what the
-    states show. Episodes that are left out are warned
-    of, and from then on no certificate of this learner says "safe": those that are left need not be like them.
+    states show. What is in doubt of the log (episodes that were left out, here or before; signals that were cut
+    off to their range) is warned of, and from then on no certificate of this learner says "safe".
 
     Examples:
         >>> import safespot as ss
@@ -248,25 +257,25 @@ def warm_start(
     """
     f = learner.interface
     log = read_log(source, **f.arguments, action_mask=f.mask, endings=endings)
-    check_hints(log, learner.learner.options)
-    if left_out := len(log.rejected):
-        reasons = "; ".join(f"{count:,} because {why}" for why, count in log.reasons.items())
+    check_hints(log.episodes, learner.learner.options)
+    if said := log.doubts.sentences():
+        if log.rejected:
+            reasons = "; ".join(f"{count:,} because {why}" for why, count in log.reasons.items())
+            total = len(log.episodes) + len(log.rejected)
+            said = (f"{len(log.rejected):,} of {total:,} episodes were left out ({reasons})", *said)
         warnings.warn(
-            f"{left_out:,} of {left_out + len(log.episodes):,} episodes were left out ({reasons}). What is left need "
-            "not be like them, so nothing can be certified from this learner's data any more.",
+            f"{'; '.join(said)}. So nothing can be certified from this learner's data any more.",
             stacklevel=2,
         )
-        if isinstance(learner, DurableLearner):
-            learner.note_rejected(left_out)
-        else:
-            f.doubts.rejected += left_out
     for episode in log.episodes:
         learner.observe(episode, played=UNKNOWN_POLICY)
     return log
 
 
-def write_log(path: str | Path, episodes: Iterable[Episode]) -> None:
+def write_log(path: str | Path, episodes: Iterable[Episode] | Log) -> None:
     """Write episodes as a log that `read_log` reads, numbered from 0; whole or not at all.
+
+    What is in doubt of them is written too. Of a `Log`, so are its propensities.
 
     Examples:
         >>> import safespot as ss
@@ -274,15 +283,20 @@ def write_log(path: str | Path, episodes: Iterable[Episode]) -> None:
         >>> problem, noise = ss.problems.make("bandit"), ss.streams(seed=0)
         >>> ss.write_log("past.csv", [ss.play(problem, [[0, 1]], noise, episode=1)])
         >>> print(Path("past.csv").read_text())
-        episode,step,state,action,reward,constraint_0,threshold_0,next_state
-        0,0,0,1,1.0,1.0,1.0,0
+        episode,step,state,action,reward,constraint_0,threshold_0,next_state,clipped,rejected,unfinished,hint_total
+        0,0,0,1,1.0,1.0,1.0,0,0,0,0,0
 
     """
     write_rows(files.as_path(path), [columns(episodes)])
 
 
-def columns(episodes: Iterable[Episode]) -> Columns:
+def columns(episodes: Iterable[Episode] | Log) -> Columns:
     """Episodes as the columns of a log."""
+    if isinstance(episodes, Log):
+        made = columns(episodes.episodes)
+        if episodes.propensities is not None:
+            made[PROPENSITY] = episodes.propensities.ravel()
+        return made
     played = list(episodes) if isinstance(episodes, Iterable) else [episodes]
     for wrong in (each for each in played if not isinstance(each, Episode)):
         raise InvalidOption(f"cannot write a log: expected episodes, got {type(wrong).__name__}.")
@@ -300,6 +314,7 @@ def columns(episodes: Iterable[Episode]) -> Columns:
         constraints=np.concatenate([e.constraints for e in played]),
         thresholds=np.concatenate([e.thresholds for e in played]),
         next_state=np.concatenate([e.states[1:] for e in played]),
+        marks={name: np.repeat([getattr(e, name) for e in played], lengths) for name in MARKS},
     )
 
 
@@ -314,6 +329,7 @@ def _episodes(
     rows = sort_rows(table)
     samples = threshold_samples(rows, f.H, f.m)
     rejected = first_wrong(rows, find_wrong(rows, samples, f, own, home))
+    marks = marks_of(rows, rejected)
     episodes, propensities = [], []
     for k, (row, steps) in enumerate(zip(rows.first.tolist(), rows.length.tolist(), strict=True)):
         if k not in rejected:
@@ -321,7 +337,8 @@ def _episodes(
             # After H steps only a state can tell whether the episode has ended.
             ended = steps < f.H or isinstance(endings, Mapping)
             after = home(int(rows.table.columns["next_state"][part][-1])) if ended else None
-            episodes.append(_episode(rows, samples, part, f, after, padding, own))
+            said = {name: int(column[k]) for name, column in marks.items()}
+            episodes.append(_episode(rows, samples, part, f, after, padding, own, said))
             if PROPENSITY in table.columns:
                 # After its end an episode has no choice.
                 taken = rows.table.columns[PROPENSITY][part]
@@ -338,6 +355,7 @@ def _episode(
     after: int | None,
     padding: list[Float],
     own: int,
+    marks: dict[str, Any],
 ) -> Episode:
     """The rows of a valid episode; `after` is the absorbing state in which it goes on."""
     columns = rows.table.columns
@@ -364,4 +382,5 @@ def _episode(
         signals[:, 0],
         signals[:, 1:],
         sampled,
+        **marks,
     )

@@ -6,26 +6,48 @@ everything is turned into inside units (sense ``>=``, [0,1]) here, and back agai
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Bool, Episode, Float, InsideEpisode, as_count, first, frozen, place
+from ..arrays import (
+    LARGEST,
+    Bool,
+    Episode,
+    Float,
+    InsideEpisode,
+    as_count,
+    first,
+    frozen,
+    place,
+    unmasked,
+)
 from ..errors import InvalidEpisode, InvalidOption
 from ..names import UNNAMED, Names, make_names
-from ..units import ROUNDING, Units, units_of_interface
+from ..units import ROUNDING, Affine, Units, units_of_interface
 
 
 @dataclass
 class Doubts:
-    """What was seen of the data that certificates assume not to happen, counted where it happens."""
+    """Counts of what certificates assume not to happen: sums of what episodes say of themselves.
+
+    Episodes carry it through every file, so that the count is the same on either side.
+    """
 
     clipped: int = 0  # signals that were cut off to their declared range
     rejected: int = 0  # episodes that were there and were left out
     unfinished: int = 0  # episodes that were given up: a model does not learn from all of them
+
+    @classmethod
+    def of(cls, episodes: Iterable[Episode]) -> Doubts:
+        """Count what is in doubt of some episodes."""
+        doubts = cls()
+        for episode in episodes:
+            doubts.note(episode)
+        return doubts
 
     def become(self, other: Doubts) -> None:
         """The same as another's."""
@@ -33,8 +55,12 @@ class Doubts:
 
     def note(self, episode: Episode) -> None:
         """Count what is in doubt of an episode that is observed."""
-        self.clipped += episode.clipped
-        self.unfinished += episode.unfinished
+        self.add({name: getattr(episode, name) for name in vars(self)})
+
+    def add(self, counts: Mapping[str, int]) -> None:
+        """Add to every count, as far as a file can hold it."""
+        for name, before in vars(self).items():
+            setattr(self, name, min(LARGEST, before + int(counts[name])))
 
     def sentences(self, *, model: bool = False) -> tuple[str, ...]:
         """Why nothing can be proven from these data; nothing: an empty tuple. `model`: from counts of them.
@@ -123,15 +149,9 @@ class Interface:
         return InsideEpisode(
             states=states,
             pairs=states[:-1] * self.A + episode.actions,
-            rewards=_inside("reward", self.units.reward.inside(episode.rewards), episode.rewards),
-            constraints=_inside(
-                "constraint",
-                self.units.constraints.inside(episode.constraints),
-                episode.constraints,
-            ),
-            thresholds=_inside(
-                "threshold", self.units.constraints.inside(episode.thresholds), episode.thresholds
-            ),
+            rewards=signals_inside("reward", self.units.reward, episode.rewards),
+            constraints=signals_inside("constraint", self.units.constraints, episode.constraints),
+            thresholds=signals_inside("threshold", self.units.constraints, episode.thresholds),
         )
 
 
@@ -185,7 +205,7 @@ def _mask(value: ArrayLike | None, shape: tuple[int, int, int]) -> Bool:
     if value is None:
         return np.broadcast_to(np.True_, shape)
     try:
-        mask = np.asarray(value)
+        mask = unmasked(value)
     except ValueError as problem:  # ragged
         raise InvalidOption(f"action_mask must be an array of booleans; got {problem}.") from None
     if mask.dtype != np.bool_ or mask.shape not in (shape, shape[1:]):
@@ -200,12 +220,18 @@ def _mask(value: ArrayLike | None, shape: tuple[int, int, int]) -> Bool:
     return full
 
 
-def _inside(name: str, inside: Float, outside: Float) -> Float:
-    """Signals brought inside must lie in [0,1]; rounding is forgiven and cut off."""
+def signals_inside(name: str, terms: Affine, outside: Float) -> Float:
+    """Bring signals inside, of one episode or ``[n, …]`` of many; rounding is forgiven and cut off.
+
+    What lies outside of its range is an `InvalidEpisode`.
+    """
+    inside = terms.inside(outside)
     wrong = (inside < -ROUNDING) | (inside > 1.0 + ROUNDING)
     if wrong.any():
         bad = first(wrong)
-        where = f"step {bad[0]}" + (f", constraint {bad[1]}" if len(bad) > 1 else "")
+        axes = ("step",) if name == "reward" else ("step", "constraint")
+        axes = ("episode", *axes)[-len(bad) :]
+        where = ", ".join(f"{axis} {k}" for axis, k in zip(axes, bad, strict=True))
         raise InvalidEpisode(
             f"{name} signal at {where} is {outside[bad]}, outside its declared range. Declare the "
             "range that it has (ranges=), or rescale."

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Episode, Float, InsideEpisode, Int, as_count, frozen
+from ..arrays import Episode, Float, InsideEpisode, Int, as_count, as_floats, frozen
 from ..display import Displayed, curves
-from ..errors import InvalidFile, InvalidOption, SafespotError
+from ..errors import InvalidEpisode, InvalidFile, InvalidOption, SafespotError
 from ..files import read_arrays, write_arrays
 from ..kernels.jit import inlined, no_refcount
 from ..syscalls import InterruptsDeferred
@@ -32,7 +32,7 @@ from .differences import (
     differences,
     reward_shares,
 )
-from .interface import Interface
+from .interface import Interface, signals_inside
 from .interface import make_interface as as_interface
 from .sequences import (
     ChangingMeans,
@@ -101,14 +101,17 @@ class SafetyMeter(Displayed):
             meter_episode(self.declared, self.state, inside, self._x)
 
     def observe_signals(self, rewards: Float, constraints: Float, thresholds: Float) -> None:
-        """Count many episodes that were checked before: ``[n,H]``, ``[n,H,m]`` and ``[n,H,m]``."""
-        reward, signals = self.interface.units.reward, self.interface.units.constraints
+        """Count the signals of many episodes: ``[n,H]``, ``[n,H,m]`` and ``[n,H,m]``; NaN: missing.
+
+        What is in doubt of the episodes is for the caller to note.
+        """
+        units = self.interface.units
         r, g, x = (
-            np.ascontiguousarray(inside.clip(0.0, 1.0))
-            for inside in (
-                reward.inside(rewards),
-                signals.inside(constraints),
-                signals.inside(thresholds),
+            signals_inside(name, terms, as_floats(name, array, error=InvalidEpisode, missing=True))
+            for name, terms, array in (
+                ("reward", units.reward, rewards),
+                ("constraint", units.constraints, constraints),
+                ("threshold", units.constraints, thresholds),
             )
         )
         meter_episodes(self.declared, self.state, r, g, x, self._x)

@@ -223,7 +223,7 @@ class BlackBox(Displayed):
         error of the environment's own is its cause.
         """
         m = self.interface["constraints"]
-        states, actions, signals, steps = self.show(policy, uniforms, seed)
+        states, actions, signals, steps, total = self.show(policy, uniforms, seed)
         clipped = 0
         if self._clip:
             shown = signals[: 1 + m]
@@ -237,7 +237,7 @@ class BlackBox(Displayed):
         if m > 1:  # a single column lies in order already
             constraints, thresholds = constraints.copy(), thresholds.copy()
         episode = Episode.trusted(
-            states, actions, signals[0], constraints, thresholds, clipped=clipped
+            states, actions, signals[0], constraints, thresholds, clipped=clipped, hint_total=total
         )
         if self._declared is not None:
             check_totals(self._declared, self._known.check(episode))
@@ -271,7 +271,9 @@ class BlackBox(Displayed):
         if total:
             signals[1 + m :] = self._shares(n - 1, total[-1], H, m)
         rest = H - n
-        return Shown(np.array(states + [s] * rest), np.array(actions + [0] * rest), signals, n)
+        return Shown(
+            np.array(states + [s] * rest), np.array(actions + [0] * rest), signals, n, bool(total)
+        )
 
     def _walk(
         self, policy: Policy, uniforms: list[float], seed: int | None

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from ..arrays import Float, as_count, as_policy, frozen
 from ..display import Displayed
 from ..errors import InvalidOption
-from ..evidence.deployment import Policy
-from ..evidence.interface import make_interface
+from ..evidence.deployment import Policy, as_array
+from ..evidence.interface import Doubts, make_interface
 from ..model.simulation import streams
 from ..names import Names
 from .black_box import BlackBox, as_box
@@ -35,6 +35,7 @@ class PolicyEvaluation(Displayed):
     rewards: Float  # [n]: the sum of each episode
     constraint_sums: Float  # [n, m]
     names: Names
+    doubts: tuple[str, ...] = ()  # sentences: why the means are not those of the world
 
     @property
     def value(self) -> float:
@@ -67,6 +68,8 @@ class PolicyEvaluation(Displayed):
             zip(self.constraints, self.constraint_errors, strict=True)
         ):
             facts[self.names.quantity(i)] = f"{mean:.4g} ± {error:.2g}"
+        if self.doubts:
+            facts["in doubt"] = "; ".join(self.doubts)
         return facts
 
 
@@ -95,7 +98,7 @@ def evaluate_policy(
     n = as_count("episodes", episodes, least=1, error=InvalidOption)
     box = _box(env, policy, declarations)
     f = make_interface(**box.interface)
-    pi = as_policy(np.asarray(policy), (f.H, f.S, f.A), f.mask)
+    pi = as_policy(as_array(policy), (f.H, f.S, f.A), f.mask)
     seed = as_count("seed", seed, least=0, error=InvalidOption)
     rng = streams(seed).actions
     played = [box.play(pi, rng.random(f.H), seed if t == 0 else None) for t in range(n)]
@@ -103,6 +106,7 @@ def evaluate_policy(
         rewards=frozen(np.array([episode.rewards.sum() for episode in played])),
         constraint_sums=frozen(np.array([episode.constraints.sum(axis=0) for episode in played])),
         names=f.names,
+        doubts=Doubts.of(played).sentences(),
     )
 
 

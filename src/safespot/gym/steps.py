@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Float, Int
+from ..arrays import Float, Int, unmasked
 from ..errors import InvalidEpisode, nearest
 
 SIGNALS = ("rewards", "constraints", "thresholds")
@@ -45,6 +45,7 @@ class Shown(NamedTuple):
     actions: Int  # [H]
     signals: Float  # [1+2m, H]
     steps: int  # that were played; the rest is padded
+    hint_total: bool  # whether the thresholds are the shares of one hint
 
 
 Found = Callable[[Step], Any]
@@ -96,7 +97,7 @@ def _one_by_one(key: str, values: list[Any], size: int) -> Float:
 
 def numbers(value: Any, shape: tuple[int, ...]) -> NDArray:
     """Real numbers of that shape; texts and complex numbers are a TypeError."""
-    found = np.asarray(value)
+    found = unmasked(value)
     if found.dtype.kind not in "biuf":
         raise TypeError
     return found.reshape(shape)

@@ -31,7 +31,7 @@ from ..errors import InvalidModel, InvalidOption
 from ..evidence.behaviour import as_behaviour
 from ..evidence.certificate import Certificate, policy_digest
 from ..evidence.differences import Declared, declare
-from ..evidence.interface import Doubts, Interface, make_interface
+from ..evidence.interface import Interface, make_interface
 from ..evidence.meter import as_delta
 from ..evidence.statements import (
     assumed_of_thresholds,
@@ -181,7 +181,8 @@ def _weights(log: Log, f: Interface, pi: Policy, behaviour: ArrayLike | None) ->
     )
     taken = pi[steps, states[:, :-1], actions]
     if behaviour is not None:
-        chances = as_behaviour(behaviour, f, log.episodes)[steps, states[:, :-1], actions]
+        acted = as_behaviour(behaviour, f, log.episodes, log.propensities)
+        chances = acted[steps, states[:, :-1], actions]
     elif log.propensities is not None:
         chances = log.propensities
     else:
@@ -225,7 +226,9 @@ def _stated(f: Interface, declared: Declared, episodes: tuple[Episode, ...]) -> 
     rewards = np.array([e.rewards for e in inside])
     g = np.moveaxis(np.array([e.constraints for e in inside]), 2, 0)
     nothing, none = np.zeros(len(inside)), np.zeros_like(rewards)
-    made = [_Statement(u, H, nothing, 0.0, 0.0, H) for u in (rewards, 1.0 - rewards)]
+    # What became of an unfinished episode adds nothing to either side.
+    sides, g_sides = ([np.nan_to_num(u, nan=0.0) for u in (x, 1.0 - x)] for x in (rewards, g))
+    made = [_Statement(u, H, nothing, 0.0, 0.0, H) for u in sides]
     for differences in (True, False):
         for i in range(m):
             (least, most), spare = declared.values[:, i], float(high[i] - low[i])
@@ -234,8 +237,8 @@ def _stated(f: Interface, declared: Declared, episodes: tuple[Episode, ...]) -> 
                 fixed, unit = (below[i], above[i]), declared.width[i]
             spare *= differences
             made += [
-                _Statement(g[i], most, fixed[0], spare, least, unit),
-                _Statement(1.0 - g[i], H - least, fixed[1], spare, H - most, unit),
+                _Statement(g_sides[0][i], most, fixed[0], spare, least, unit),
+                _Statement(g_sides[1][i], H - least, fixed[1], spare, H - most, unit),
             ]
     for i in range(m if learned else 0):
         wide = float(high[i] - low[i])
@@ -295,5 +298,5 @@ def _certificate(
         subject="policy",
         policy_digest=policy_digest(pi),
         data_digest=checksum({"statements": rows}, {"delta": delta, "weighted": True}),
-        doubts=Doubts(sum(e.clipped for e in log.episodes), len(log.rejected)).sentences(),
+        doubts=log.doubts.sentences(),
     )

@@ -174,6 +174,8 @@ def first_proof(source: Run | Log | DurableLearner, delta: float = 0.05) -> int 
     It is looked for at counts that grow by one part in `PATIENCE`; None: it would not have said so yet.
     """
     past = _past(source, None, (None, None, None))
+    if past.doubts.sentences():
+        return None
     seen = _gather(past)
     kept = -past.declared.least / past.declared.width
     ends = []
@@ -259,11 +261,12 @@ def _past(source: Any, behaviour: ArrayLike | None, given: tuple[Any, Any, Any])
             raise InvalidOption(f"{source.source} has no episode that can be used.")
         thresholds, *totals = given
         declared = declare(known, source.thresholds if thresholds is None else thresholds, *totals)
-        policy = None if behaviour is None else as_behaviour(behaviour, known, source.episodes)
+        policy = None
+        if behaviour is not None:
+            policy = as_behaviour(behaviour, known, source.episodes, source.propensities)
         practice = f"{len(source.episodes):,} episodes of a log"
         if source.rejected:
             practice += f" ({len(source.rejected):,} others were rejected)"
-        doubts = Doubts(sum(e.clipped for e in source.episodes), len(source.rejected))
         return _Past(
             known,
             declared,
@@ -271,7 +274,7 @@ def _past(source: Any, behaviour: ArrayLike | None, given: tuple[Any, Any, Any])
             1,
             practice,
             policy,
-            doubts,
+            source.doubts,
         )
     if behaviour is not None or any(each is not None for each in given):
         raise InvalidOption(

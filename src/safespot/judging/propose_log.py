@@ -26,7 +26,7 @@ from ..data.logs import Log
 from ..errors import InvalidFile, InvalidOption
 from ..evidence.certificate import Certificate, issue, policy_digest
 from ..evidence.differences import Declared, declare
-from ..evidence.interface import Doubts, Interface, make_interface
+from ..evidence.interface import Interface, make_interface
 from ..evidence.lengths import episodes_to_proof
 from ..evidence.meter import as_delta
 from ..evidence.statements import episode_sums, lower_bounds, statements
@@ -186,10 +186,14 @@ def proven_limits(
 ) -> tuple[Float, Float]:
     """(lower ``[m]``, upper ``[m]``): where the log itself proves the limits to be, with confidence 1 - delta.
 
-    A sample does not depend on who acts, so it needs no model; where limits are known, both ends are theirs.
+    A sample does not depend on who acts, so it needs no model; where limits are known, both ends are theirs. A log that
+    is in doubt proves no more than what is declared.
     """
     f = make_interface(**log.interface)
     declared = declare(f, log.thresholds if thresholds is None else thresholds, None, None)
+    if log.doubts.sentences():
+        least, most = declared.limits
+        return f.units.bounds(least, most, f.H)
     seen = _look(log, f, declared, as_delta(delta))
     return f.units.bounds(seen.lower, seen.upper, f.H)
 
@@ -197,7 +201,7 @@ def proven_limits(
 def _look(log: Log, f: Interface, declared: Declared, delta: float) -> Seen:
     totals = np.array([episode_sums(f.check(episode)) for episode in log.episodes])
     rows, m = statements(declared, f.H, totals), f.m
-    # A log's episodes are finished: the two sums of rewards are one, and so are those of constraints.
+    # The two sums are one but for unfinished episodes, whose rewards and constraints count at their least.
     reward, _, value, _, under, over = np.split(totals, [1, 2, 2 + m, 2 + 2 * m, 2 + 3 * m], axis=1)
     lower, upper = least, most = declared.limits
     threshold = np.broadcast_to(least, value.shape)
@@ -321,5 +325,5 @@ def _unproven(
         data_digest=checksum(
             {"limits": np.stack(thresholds)}, {"delta": delta, "log": len(log.episodes)}
         ),
-        doubts=Doubts(sum(e.clipped for e in log.episodes), len(log.rejected)).sentences(),
+        doubts=log.doubts.sentences(),
     )

@@ -53,7 +53,9 @@ def episodes(log: Log) -> str:
     """How many episodes it rests on."""
     total = len(log.episodes) + len(log.rejected)
     said = f"{len(log.episodes):,} of {total:,} episodes of {log.source} were used"
-    return said + ("; the rest was rejected, so nothing is proven." if log.rejected else ".")
+    if doubts := log.doubts.sentences():
+        return f"{said}; {'; '.join(doubts)}, so nothing is proven."
+    return f"{said}."
 
 
 def counted(
@@ -96,6 +98,9 @@ def practice(log: Log, f: Interface, certificate: Certificate, seen: Seen) -> It
         low, high = (float(end[i]) for end in certificate.difference_bounds)
         mean = float(np.abs(f.units.constraints.scale[i]) * seen.difference[i])
         confidence, both = certificate.confidence, certificate.difference_confidence
+        if certificate.doubts:
+            yield f"What was done is {words[verdict]} {called(log, i)}: its room was {mean:.4g} on average."
+            continue
         ends = f" (both ends with confidence {both:.3g})" if both < confidence else ""
         yield (
             f"What was done is {words[verdict]} {called(log, i)} (confidence {confidence:.3g}): its room was "
@@ -112,7 +117,7 @@ def limits(
             yield f"{called(log, i).capitalize()} is given: {proven[0][i]:.4g}."
         else:
             how = f"as the log proves (confidence {1.0 - delta:.3g})"
-            if log.rejected or any(episode.clipped for episode in log.episodes):
+            if log.doubts.sentences():
                 how = "by the episodes that were used, which prove nothing of the others"
             yield f"{called(log, i).capitalize()} lies in [{proven[0][i]:.4g}, {proven[1][i]:.4g}], {how}."
 

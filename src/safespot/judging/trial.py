@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike
 from ..arrays import Episode, Float, InsideEpisode, Policy, as_count, as_floats, as_policy
 from ..data.logs import Log
 from ..errors import InvalidEpisode, InvalidOption
+from ..evidence.behaviour import as_behaviour
 from ..evidence.certificate import Certificate, policy_digest
 from ..evidence.differences import Declared, declare
 from ..evidence.interface import Interface
@@ -264,8 +265,14 @@ def _open(
         if given is not None or declarations:
             raise InvalidOption("a log has its interface already, and takes no declarations.")
         known = as_interface(**source.interface)
-        known.doubts.rejected = len(source.rejected)
-        return known, lambda pi: _from_episodes(iter(source.episodes), known, pi)
+
+        def play(pi: Policy) -> Sums:
+            as_behaviour(pi, known, source.episodes, source.propensities)
+            checks = as_interface(**source.interface)
+            known.doubts.become(source.doubts)  # of all of them, however few decide
+            return _from_episodes(iter(source.episodes), checks, pi)
+
+        return known, play
     if isinstance(source, Iterable):
         if given is None or declarations:
             raise InvalidOption(
@@ -339,8 +346,9 @@ def _from_episodes(episodes: Iterator[Episode], known: Interface, pi: Policy) ->
     def checked(episode: Episode) -> InsideEpisode:
         number, inside = next(numbers), known.inside(episode)
         likely = pi[steps, episode.states[:-1], episode.actions]
-        if not likely.all():
-            h = int(likely.argmin())
+        never = (likely == 0.0) & ~np.isnan(episode.rewards)
+        if never.any():
+            h = int(never.argmax())
             raise InvalidEpisode(
                 f"episode {number} takes action {episode.actions[h]} in state {episode.states[h]} at step {h}, which "
                 "the policy never does. A trial counts episodes of this policy alone; give those."

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import Episode, Float, InsideEpisode, Policy, as_floats, as_policy, frozen
+from ..arrays import Episode, Float, InsideEpisode, Policy, as_count, as_floats, as_policy, frozen
 from ..errors import InvalidFile, InvalidModel, InvalidOption, UnsafeBaseline
 from ..evidence.certificate import policy_digest
 from ..evidence.interface import Doubts
@@ -112,6 +112,7 @@ class Guard(Learner):
         self._terms = make_terms(self.declared, inside, self.delta, credit)
         self._account = empty_account(self.interface.m)
         self._told_doubts = False
+        self._rejected_before = self.interface.doubts.rejected  # none of its account
         # Kernels have one type for all policies, and it is writable.
         self._pi, self._played_baseline = np.array(self.baseline), np.array(self.baseline)
         self._derive()
@@ -161,10 +162,9 @@ class Guard(Learner):
         return self._seen_of_baseline()
 
     def _doubts(self) -> tuple[str, ...]:
-        """Why the account proves nothing; what a log left out matters once somebody else's episodes are charged."""
+        """Why the account proves nothing; what was left out before it began is none of it."""
         doubts = self.interface.doubts
-        charged = self._account.plays[OTHER] > 0
-        return Doubts(doubts.clipped, doubts.rejected if charged else 0).sentences()
+        return Doubts(doubts.clipped, doubts.rejected - self._rejected_before).sentences()
 
     def _seen_of_baseline(self) -> tuple[str, ...]:
         """The same, whatever is in doubt."""
@@ -387,7 +387,8 @@ class Guard(Learner):
         made |= {"baseline": self.baseline, "budget": self.budget}
         options = {k: v for k, v in self._arguments.items() if k not in ("baseline", "budget")}
         return made, {
-            "learner": self.name, "guarded": about, "hands_back": self.hands_back, "options": options
+            "learner": self.name, "guarded": about, "hands_back": self.hands_back, "options": options,
+            "rejected_before": self._rejected_before,
         }  # fmt: skip
 
     @classmethod
@@ -401,5 +402,12 @@ class Guard(Learner):
         baseline = HAND_BACK if about["hands_back"] is True else arrays["baseline"]
         learner = KNOWN[said["learner"]]._from_stored(dict(inner), said)
         guard = cls(learner, baseline, arrays["budget"], **about["options"])
+        guard._rejected_before = as_count(
+            "rejected_before",
+            about["rejected_before"],
+            least=0,
+            most=guard._rejected_before,
+            error=InvalidFile,
+        )
         guard.restore({**arrays, **{f"guarded.{k}": v for k, v in inner.items()}})
         return guard

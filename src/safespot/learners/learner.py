@@ -44,7 +44,7 @@ from ..spot.visits import (
 from ..syscalls import InterruptsDeferred
 from .compiled_step import observe_episode
 from .limits import empty_limits, grow_limits, limits_arrays, restored_limits
-from .options import LARGEST, AnyOptions, DualOptions, Options
+from .options import LARGEST, AnyOptions, DualOptions, Options, check_hints
 from .signature import documented, signature_of
 
 FIRST_EPOCH = 1024  # episodes of the first epoch when T is unknown
@@ -283,6 +283,7 @@ class Learner(Displayed, ABC):
         """Check an episode, also against the totals that were declared, and bring it inside; it is not counted yet."""
         self.check_not_lent()
         inside = self.interface.check(episode)
+        check_hints([episode], self.options)
         if self.declares_totals:
             check_totals(self.declared, inside)
         if self.episodes_left == 0 and not self.told_beyond:

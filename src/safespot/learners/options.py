@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import MISSING, Field, field, fields
 from typing import Annotated, Any, Self, TypeVar, dataclass_transform
 
@@ -23,7 +23,7 @@ from pydantic import (
 )
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
-from ..arrays import Policy, as_count, as_floats, frozen
+from ..arrays import Episode, Policy, as_count, as_floats, frozen
 from ..errors import InvalidOption, unknown
 from ..evidence.meter import as_delta
 
@@ -335,10 +335,10 @@ class BaselineOptions(PlannerOptions):
     slack: Scales
 
 
-def check_hints(log: Any, options: AnyOptions) -> None:
-    """Raise where a log's hints cannot be what a learner was told that they are."""
-    if getattr(log, "hint_totals", False) and options.independent_hints:
+def check_hints(episodes: Iterable[Episode], options: AnyOptions) -> None:
+    """Raise where the hints of episodes cannot be what a learner was told that they are."""
+    if options.independent_hints and any(episode.hint_total for episode in episodes):
         raise InvalidOption(
-            f"{log.source} has one hint for an episode, threshold_total, whose shares have one noise in common: make "
-            "the learner without independent_hints."
+            "there is one hint for an episode, threshold_total, whose shares have one noise in common: make the "
+            "learner without independent_hints."
         )

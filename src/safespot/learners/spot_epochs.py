@@ -36,6 +36,7 @@ from ..arrays import SUM_TOLERANCE, Episode, Int, Policy, frozen
 from ..errors import InvalidEpisode, InvalidOption
 from ..evidence.behaviour import as_behaviour
 from ..evidence.certificate import policy_digest
+from ..evidence.interface import Doubts
 from ..evidence.totals import TotalRates, bounds_fit, grow_totals, total_rates
 from ..spot.window import Window, empty_window
 from ..syscalls import InterruptsDeferred
@@ -416,16 +417,22 @@ class SpotEpochs(Learner):
 
         They are the first trial if the baseline has played them; it is decided once all are read.
         """
-        check_hints(log, self.options)
         episodes: list[Episode] = list(getattr(log, "episodes", log))
-        self._doubt(log)
+        check_hints(episodes, self.options)
         if tried:
-            as_behaviour(self.state.pi, self.interface, episodes)
+            propensities = getattr(log, "propensities", None)
+            as_behaviour(self.state.pi, self.interface, episodes, propensities)
+        doubts = Doubts.of(episodes)
+        self.interface.doubts.add(vars(doubts))  # before a trial of the first ones is decided
+        if said := doubts.sentences():
+            warnings.warn(
+                f"of the log, {'; '.join(said)}. So nothing can be certified from this learner's data.",
+                stacklevel=3,
+            )
         clock, broken = self.state.clock, False
         clock[phases.ENDS] = np.iinfo(np.int64).max  # nothing else is decided meanwhile
         for episode in episodes:
             inside = self.check(episode)
-            self.interface.doubts.note(episode)
             self.make_room()
             clock[phases.OWN] = tried and not broken
             observe_episode(self.rates, self.state, self.statistics, self.window, inside)
@@ -443,16 +450,6 @@ class SpotEpochs(Learner):
             self.state = self._begin_phase(self.state)
         self._history = (history.begin(self.state.clock, len(episodes) + 1),)
         self._derive()
-
-    def _doubt(self, log: Any) -> None:
-        """Episodes that a log left out leave nothing to be proven from those that it has."""
-        if left_out := len(getattr(log, "rejected", ())):
-            self.interface.doubts.rejected += left_out
-            warnings.warn(
-                f"{left_out:,} episodes of the log were left out. What is left need not be like them, so nothing can "
-                "be certified from this learner's data.",
-                stacklevel=4,
-            )
 
     # What follows from options and state, and files
 

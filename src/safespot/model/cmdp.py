@@ -28,6 +28,7 @@ from ..arrays import (
     first,
     frozen,
     place,
+    unmasked,
 )
 from ..display import Displayed
 from ..errors import InvalidFile, InvalidModel
@@ -331,7 +332,7 @@ def _squeeze(array: Any, axis: int) -> Any:
 
 def _as_mask(value: ArrayLike) -> Bool:
     try:
-        mask = np.asarray(value)
+        mask = unmasked(value)
     except ValueError:
         mask = np.empty(0)
     if mask.dtype != np.bool_ or mask.ndim not in (2, 3):

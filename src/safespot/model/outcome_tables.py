@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from ..arrays import Bool, Error, Float, Int, as_count, as_floats
+from ..arrays import Bool, Error, Float, Int, as_count, as_floats, unmasked
 from ..display import Displayed
 from ..errors import InvalidModel, InvalidOption
 from .cmdp import CMDP
@@ -220,7 +220,7 @@ def mask_with_endings(given: ArrayLike | None, S: int, A: int, absorbing: int) -
     """The mask over all states; an absorbing one has the one action 0."""
     if given is None and absorbing == 0:
         return None
-    mask = np.ones((S, A), np.bool_) if given is None else np.asarray(given)
+    mask = np.ones((S, A), np.bool_) if given is None else unmasked(given)
     if mask.dtype != np.bool_ or mask.ndim not in (2, 3) or mask.shape[-2:] != (S, A):
         raise InvalidOption(
             f"action_mask has type {mask.dtype} and shape {mask.shape}; expected booleans [S,A] or "

@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import files
-from ..arrays import Episode, Float, Policy, as_count
+from ..arrays import Episode, Float, Policy
 from ..display import Displayed
 from ..errors import InUse, InvalidFile, InvalidOption, SolverError
 from ..evidence.certificate import policy_digest
@@ -330,20 +330,6 @@ class DurableLearner(Displayed):
                 for one in found
                 for k, record in enumerate(one.records)
             }
-
-    def note_rejected(self, episodes: int) -> None:
-        """Write down that so many episodes were there and were left out: nothing can be proven without them."""
-        episodes = as_count("episodes", episodes, least=0, error=InvalidOption)
-        with self._alone():
-            self._check_open()
-            doubts = self.learner.interface.doubts
-            total = doubts.rejected + episodes
-            as_count("episodes left out in all", total, least=0, error=InvalidOption)
-            with InterruptsDeferred(), self._stops_on_errors():
-                doubts.rejected = total
-                if self._meter is not None:
-                    self._meter.interface.doubts.rejected += episodes
-                self._compact()
 
     def save(self, path: str | Path) -> None:
         """A copy of the learner in a file of its own."""

@@ -1,20 +1,26 @@
 """Episodes as the rows of a table, one a step, and files of them: Parquet or CSV.
 
 Columns are `episode`, `step` (0 … H-1), `state`, `action`, `reward`, `constraint_0` …, `threshold_0` … (empty where the
-step carried no sample) and `next_state`; whoever writes may add more. Where an episode was given up, what never came
-is empty too.
+step carried no sample), `next_state`, and what the episode says of itself (`MARKS`), the same in all of its rows:
+
+    clipped       how many of its signals were cut off to their declared range
+    rejected      how many episodes were left out beside it
+    unfinished    1: it was given up; what never came is empty
+    hint_total    1: its threshold samples are equal shares of one hint
+
+Whoever writes may add more. Here alone they are written; `data.log_checks` reads them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Float
+from ..arrays import MARKS, Float
 from ..errors import InvalidFile
 from ..files import replace, scratch
 from .tables import FORMATS, connect, target, writing
@@ -31,6 +37,7 @@ def step_columns(
     constraints: Float,
     thresholds: Float,
     next_state: NDArray,
+    marks: Mapping[str, NDArray],
 ) -> Columns:
     """The columns of some steps, from arrays ``[rows]`` and signals ``[rows,m]``."""
     m = constraints.shape[1]
@@ -43,6 +50,7 @@ def step_columns(
         **{f"constraint_{i}": constraints[:, i] for i in range(m)},
         **{f"threshold_{i}": thresholds[:, i] for i in range(m)},
         "next_state": next_state,
+        **{name: marks[name].astype(np.int64) for name in MARKS},
     }
     return {name: np.ascontiguousarray(column) for name, column in columns.items()}
 
@@ -73,7 +81,7 @@ def write_rows(path: Path, tables: Iterable[Columns]) -> None:
 
 def _known(name: str) -> str | None:
     """Return the condition under which a value of a column is known; None: always."""
-    if name.startswith(("reward", "constraint_", "threshold_", "probability")):
+    if name.startswith(("reward", "constraint_", "threshold_", "propensity")):
         return f"not isnan({name})"
     if name in ("next_state", "policy_version"):
         return f"{name} >= 0"

@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import MARKS
 from ..errors import InvalidFile
+from ..evidence.interface import Doubts
 from ..files import as_path
 from . import journal
 from .episode_table import Columns, step_columns, write_rows
@@ -18,9 +20,11 @@ def export_episodes(path: str | Path, to: str | Path) -> int:
     """Write every episode in the journals of a durable learner to a file; returns how many.
 
     One row a step, Parquet or CSV by the ending of `to`: `episode` (from 1), `step`, `state`, `action`, `reward`,
-    `constraint_0` …, `threshold_0` … (NULL: no sample), `next_state`, the `probability` that the policy gave the
-    action, `policy`, the digest of that policy (NULL: the learner's own of that moment), and `policy_version`, the
-    number of episodes that it had learned from (NULL: it is not the learner's).
+    `constraint_0` …, `threshold_0` … (NULL: no sample), `next_state`, what is in doubt of the episode (`clipped`,
+    `rejected`, `unfinished`, `hint_total`), the `propensity`, which is the probability that the policy gave the action
+    (NULL: unknown), `policy`, the digest of that policy (NULL: the learner's own of that moment), and `policy_version`,
+    the number of episodes that it had learned from (NULL: it is not the learner's). `read_log` reads all of it. What
+    was in doubt of the learner before its first journal stands with the first episode.
 
     An episode that a service gave up has a row for each step that was decided, and NULL for what never came: rewards
     and constraints, the state after its last step, and the reward of that step, which counts with the state after it.
@@ -36,8 +40,8 @@ def export_episodes(path: str | Path, to: str | Path) -> int:
         >>> ss.export_episodes("line-3", "episodes.csv")
         1
         >>> print(Path("episodes.csv").read_text())
-        episode,step,state,action,reward,constraint_0,threshold_0,next_state,probability,policy,policy_version
-        1,0,0,1,1.0,1.0,1.0,0,0.5,,0
+        episode,step,state,action,reward,constraint_0,threshold_0,next_state,clipped,rejected,unfinished,hint_total,propensity,policy,policy_version
+        1,0,0,1,1.0,1.0,1.0,0,0,0,0,0,0.5,,0
 
     """
     folder = as_path(path)
@@ -50,7 +54,8 @@ def export_episodes(path: str | Path, to: str | Path) -> int:
         nonlocal episodes
         for found in journal.chain(folder, starts[0]):
             if len(found.records):
-                yield _columns(found.records)
+                # Only doubts of the first are of something else than the episodes that are written.
+                yield _columns(found.records, None if episodes else found.doubts)
                 episodes += len(found.records)
         if not episodes:
             raise InvalidFile(f"{folder} has no episodes yet.")
@@ -59,8 +64,8 @@ def export_episodes(path: str | Path, to: str | Path) -> int:
     return episodes
 
 
-def _columns(records: NDArray) -> Columns:
-    """Return the steps of some records that took place."""
+def _columns(records: NDArray, before: Doubts | None) -> Columns:
+    """Return the steps of some records that took place; the first says what was in doubt `before`."""
     n, H, m = records["constraints"].shape
     step = np.tile(np.arange(H), n)
     last = step == np.repeat(records["steps"].astype(np.int64) - 1, H)
@@ -71,6 +76,10 @@ def _columns(records: NDArray) -> Columns:
     digests = [
         digest.tobytes().hex() if any(digest.tobytes()) else "" for digest in records["played"]
     ]
+    marks = {name: np.repeat(records[name].astype(np.int64), H) for name in MARKS}
+    if before is not None:
+        marks["clipped"][:H] += before.clipped
+        marks["rejected"][:H] += before.rejected
     steps = step_columns(
         episode=np.repeat(records["number"].astype(np.int64) + 1, H),
         step=step,
@@ -80,10 +89,11 @@ def _columns(records: NDArray) -> Columns:
         constraints=records["constraints"].reshape(-1, m),
         thresholds=records["thresholds"].reshape(-1, m),
         next_state=next_state,
+        marks=marks,
     )
     columns = {
         **steps,
-        "probability": np.ascontiguousarray(records["probabilities"]).reshape(-1),
+        "propensity": np.ascontiguousarray(records["probabilities"]).reshape(-1),
         "policy": np.repeat(np.array(digests, object), H),
         "policy_version": np.repeat(records["version"], H),
     }

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import files
-from ..arrays import Episode
+from ..arrays import MARKS, Episode
 from ..errors import InUse, InvalidEpisode, InvalidFile, InvalidOption, SolverError
 from ..evidence.meter import SafetyMeter
 from ..learners import Learner, load
@@ -149,8 +149,7 @@ def restore_doubts(folder: Path, learner: Learner, given: Learner | None) -> Non
             f"{folder} has no whole snapshot that {before.path} follows or leads to. Restore it from a copy."
         )
     doubts.become(before.doubts)
-    for k in range(len(before.records)):
-        doubts.note(before.episode(k))
+    doubts.add(doubted(before.records))
 
 
 def earliest(folder: Path) -> tuple[int, Path | None]:
@@ -169,7 +168,6 @@ def metered(folder: Path, learner: Learner) -> SafetyMeter:
     meter = learner.make_meter()
     for found in journal.chain(folder, min(journal.numbered(folder, "journal"))):
         count_records(meter, found.records)
-        meter.interface.doubts.rejected = found.doubts.rejected
     return meter
 
 
@@ -177,7 +175,12 @@ def count_records(meter: SafetyMeter, records: NDArray) -> None:
     """Count the episodes of a journal's records."""
     if len(records):
         meter.observe_signals(*(records[name] for name in SIGNALS))
-        meter.interface.doubts.clipped += int(records["clipped"].sum())
+        meter.interface.doubts.add(doubted(records))
+
+
+def doubted(records: NDArray) -> dict[str, int]:
+    """What is in doubt of the episodes of a journal's records, added up."""
+    return {name: int(records[name].sum()) for name in MARKS}
 
 
 def count_episodes(meter: SafetyMeter, episodes: Sequence[Episode]) -> None:

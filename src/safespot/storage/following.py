@@ -56,7 +56,6 @@ class Metered:
 
     def count(self, found: journal.Journal) -> None:
         """Count what is new in a journal."""
-        self.meter.interface.doubts.rejected = found.doubts.rejected
         new = found.records[max(0, self._skipped + self.meter.episodes - found.first) :]
         while len(new):
             some, new = new[: self.curve.step], new[self.curve.step :]

@@ -5,7 +5,7 @@
               doubt of the data until then (`Doubts`), checksum
     record    length, number, the number of the first record that was synced together with it, the episode, how many
               of its steps took place, the probability of each action, who played it, how many episodes were before
-              that policy, its ticket, how many of its signals were cut off, checksum
+              that policy, its ticket, its marks (`MARKS`), checksum
     record    …
     zeros     room for the records to come
 
@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import files
-from ..arrays import EPISODE, Episode, Float
+from ..arrays import EPISODE, MARKS, Episode, Float
 from ..errors import InUse, InvalidFile
 from ..evidence.interface import Doubts
 from ..syscalls import Lock, take_lock
@@ -70,7 +70,7 @@ def record_type(H: int, m: int) -> np.dtype:
             ("played", np.void, DIGEST),
             ("version", "<i8"),
             ("ticket", np.void, TICKET),
-            ("clipped", "<u4"),
+            *((name, "<u4") for name in MARKS),
             ("check", np.void, CHECK),
         ]
     )
@@ -78,7 +78,7 @@ def record_type(H: int, m: int) -> np.dtype:
 
 def record_length(H: int, m: int) -> int:
     """Its length in bytes, however large H and m are said to be."""
-    return 20 + 8 * (4 * H + 1 + 2 * H * m) + 4 + DIGEST + 8 + TICKET + 4 + CHECK
+    return 20 + 8 * (4 * H + 1 + 2 * H * m) + 4 + DIGEST + 8 + TICKET + 4 * len(MARKS) + CHECK
 
 
 def checksum(data: bytes, key: bytes = b"") -> bytes:
@@ -135,9 +135,9 @@ class Journal:
     def episode(self, k: int) -> Episode:
         """The k-th episode; an `InvalidEpisode` where the record holds none."""
         record = self.records[k]
-        arrays: dict[str, Any] = {name: record[name] for name in EPISODE}
-        unfinished = bool(np.isnan(record["rewards"]).any())
-        return Episode(**arrays, clipped=int(record["clipped"]), unfinished=unfinished)
+        fields: dict[str, Any] = {name: record[name] for name in EPISODE}
+        fields |= {name: int(record[name]) for name in MARKS}
+        return Episode(**fields)
 
     def played(self, k: int) -> str | None:
         """The digest of the policy that played the k-th episode; None: the learner's own."""
@@ -318,7 +318,8 @@ class Writer:
         record["played"] = np.void(bytes.fromhex(given.played or "00" * DIGEST))
         record["version"] = self.number + k if given.played is None else given.version
         record["ticket"] = np.void(given.ticket)
-        record["clipped"] = min(episode.clipped, 2**32 - 1)
+        for name in MARKS:
+            record[name] = min(getattr(episode, name), 2**32 - 1)
         data = record.tobytes()[:-CHECK]
         return data + checksum(data, self.key)
 
