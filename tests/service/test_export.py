@@ -34,6 +34,7 @@ class Told:
     def rows(self, number: int) -> list[tuple[Any, ...]]:
         """Return what the export must say of it."""
         after = [*self.states[1:], self.final]
+        unfinished = int(None in after or len(self.states) < H)
         rows = []
         for step, (state, action) in enumerate(zip(self.states, self.actions, strict=True)):
             said = self.outcomes.get(step, {})
@@ -41,7 +42,7 @@ class Told:
             rows.append(
                 (number, step, state, action, reward, *said.get("constraints", [None]),
                  *(said.get("thresholds") or [None]), after[step],
-                 self.probabilities[step][state][action], self.policy, self.version)
+                 0, 0, unfinished, 0, self.probabilities[step][state][action], self.policy, self.version)
             )  # fmt: skip
         return rows
 
@@ -163,6 +164,11 @@ def test_what_an_export_says(learner: Any, ending: str, tmp_path: Path) -> None:
     ]  # fmt: skip
     expected = [row for number, told in enumerate(played, 1) for row in told.rows(number)]
     assert relation.fetchall() == expected
+    log = ss.read_log(trail, **SIZES, start=None)  # what was given up is there, and says so
+    assert (len(log.episodes), log.rejected) == (len(played), ())
+    given_up = [told.rows(0)[0][-5] for told in played]
+    assert [episode.unfinished for episode in log.episodes] == given_up
+    assert 0 < sum(given_up) < len(played)
     assert {told.version for told in played[3:7]} == {3}  # side by side
 
 

@@ -97,6 +97,9 @@ def find_wrong(
     position = np.arange(count) - np.repeat(rows.first, rows.length)
     last = position == np.repeat(rows.length, rows.length) - 1
     step, state, action, after = (columns[name] for name in INDICES)
+    given_up = (_marked(rows, "unfinished") > 0)[rows.episode]
+    # Where an episode was given up, neither the last reward nor the state after it came.
+    unseen = last & given_up & np.isnan(after) & np.isnan(columns["reward"])
     found: list[Wrong] = [
         (~_whole(step), "step", "is not a whole number"),
         (step >= f.H, "step", f"lies beyond the {f.H} steps of an episode"),
@@ -108,6 +111,8 @@ def find_wrong(
         ("state", "action", "next_state"), named, (own, f.A, own), strict=True
     ):
         kind, column = name.removeprefix("next_"), columns[name]
+        if name == "next_state":
+            column = np.where(unseen, state, column)
         if names is None:
             found.append((~_whole(column), name, "is not a whole number"))
         else:
@@ -122,9 +127,9 @@ def find_wrong(
     if f.start is not None:
         begins = (position == 0) & (state != f.start)
         found.append((begins, "state", f"is not the start, {f.start}"))
-    found += _wrong_marks(rows)
+    found += _wrong_marks(rows, f.H)
     found += _wrong_signals(rows, samples, f)
-    early = np.flatnonzero(last & sound & (position < f.H - 1))
+    early = np.flatnonzero(last & sound & ~given_up & (position < f.H - 1))
     undeclared = np.zeros(count, np.bool_)
     undeclared[early] = [home(int(n)) is None for n in after[early]]
     reason = f"ends an episode before its {f.H} steps, and no ending is declared for it"
@@ -164,14 +169,14 @@ def _counts(column: Float) -> Bool:
     return counts
 
 
-def _wrong_marks(rows: Rows) -> list[Wrong]:
+def _wrong_marks(rows: Rows, H: int) -> list[Wrong]:
     columns = rows.table.columns
     found: list[Wrong] = [
         (~_counts(columns[name]), name, "is not a count") for name in MARKS if name in columns
     ]
     if "unfinished" in columns:
         lacking = np.logical_or.reduceat(np.isnan(columns["reward"]), rows.first)
-        wrong = (_marked(rows, "unfinished") > 0) & ~lacking
+        wrong = (_marked(rows, "unfinished") > 0) & ~lacking & (rows.length >= H)
         found.append(
             (wrong[rows.episode], "unfinished", "is said of an episode that has every reward")
         )

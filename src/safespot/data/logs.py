@@ -335,9 +335,9 @@ def _episodes(
         if k not in rejected:
             part = slice(row, row + steps)
             # After H steps only a state can tell whether the episode has ended.
-            ended = steps < f.H or isinstance(endings, Mapping)
-            after = home(int(rows.table.columns["next_state"][part][-1])) if ended else None
             said = {name: int(column[k]) for name, column in marks.items()}
+            ended = not said["unfinished"] and (steps < f.H or isinstance(endings, Mapping))
+            after = home(int(rows.table.columns["next_state"][part][-1])) if ended else None
             episodes.append(_episode(rows, samples, part, f, after, padding, own, said))
             if PROPENSITY in table.columns:
                 # After its end an episode has no choice.
@@ -359,10 +359,10 @@ def _episode(
 ) -> Episode:
     """The rows of a valid episode; `after` is the absorbing state in which it goes on."""
     columns = rows.table.columns
-    states = np.append(columns["state"][part], columns["next_state"][part.stop - 1]).astype(
-        np.int64
-    )
-    left = f.H - len(states) + 1
+    begun, final = columns["state"][part], columns["next_state"][part.stop - 1]
+    states = np.append(begun, begun[-1] if np.isnan(final) else final).astype(np.int64)
+    actions = columns["action"][part].astype(np.int64)
+    left = f.H - len(actions)
     if after is not None:
         states[-1] = after
     signals = np.stack(
@@ -370,7 +370,10 @@ def _episode(
         axis=1,
     )
     sampled = samples[part]
-    if left:
+    if left and marks["unfinished"]:  # nothing is known of the steps that are not there
+        signals = np.pad(signals, ((0, left), (0, 0)), constant_values=np.nan)
+        sampled = np.pad(sampled, ((0, left), (0, 0)), constant_values=np.nan)
+    elif left:
         signals = np.r_[signals, np.tile(padding[states[-1] - own], (left, 1))]
         # One sample for the whole episode counts in the steps after its end too.
         whole = rows.table.sampled == "threshold_total"
@@ -378,7 +381,7 @@ def _episode(
         sampled = np.r_[sampled, np.tile(after_end, (left, 1))]
     return Episode(
         np.pad(states, (0, left), mode="edge"),
-        np.pad(columns["action"][part].astype(np.int64), (0, left)),
+        np.append(actions, f.mask[len(actions) :, states[-1]].argmax(axis=1)),
         signals[:, 0],
         signals[:, 1:],
         sampled,
