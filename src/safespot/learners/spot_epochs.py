@@ -67,7 +67,6 @@ from .epoch_trials import (
 from .exploring import Exploration, explore
 from .learner import Learner
 from .model_errors import standard_errors
-from .options import check_hints
 from .phases import Memory, PhaseRates, PhaseState, empty_phases
 from .pooled_models import Counted, count_model, imagine, pool
 from .proposals import Proposal, propose, trial_needs
@@ -418,7 +417,6 @@ class SpotEpochs(Learner):
         They are the first trial if the baseline has played them; it is decided once all are read.
         """
         episodes: list[Episode] = list(getattr(log, "episodes", log))
-        check_hints(episodes, self.options)
         if tried:
             propensities = getattr(log, "propensities", None)
             as_behaviour(self.state.pi, self.interface, episodes, propensities)
