@@ -80,18 +80,6 @@ class InterruptsDeferred:
 
     In the main thread alone, which is the only one that Python interrupts, and where a Python function handles SIGINT.
     A kernel that compiles, a step of a learner: what is whole or absent, and takes a moment.
-
-    Examples:
-        >>> import signal
-        >>> try:
-        ...     with InterruptsDeferred():
-        ...         signal.raise_signal(signal.SIGINT)
-        ...         print("done")
-        ... except KeyboardInterrupt:
-        ...     print("interrupted")
-        done
-        interrupted
-
     """
 
     def __init__(self) -> None:
