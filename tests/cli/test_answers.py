@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
-import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,25 +35,12 @@ def answer(*words: str, code: int = 0) -> Any:
 # --- What a command is given
 
 
-@pytest.mark.parametrize(
-    ("text", "number"), [("1", 1), ("1.0", 1), (" 2k ", 2000), ("3,000", 3000), ("0.5m", 500_000)]
-)
-def test_a_count_is_any_whole_number_from_one_on(text: str, number: int) -> None:
-    assert given.count(text) == number
-
-
 def test_options_are_toml_where_they_can_be() -> None:
     words = ["a=1", " b = [1, 2.5]", "c=true", 'd="x"', "e=plain words", "f="]
     assert given.parse_options(words) == {
         "a": 1, "b": [1, 2.5], "c": True, "d": "x", "e": "plain words", "f": "",
     }  # fmt: skip
     assert given.parse_options(None) == {}
-
-
-@pytest.mark.parametrize("text", ["a", "=1", " =1", ""])
-def test_an_option_has_a_name_and_a_value(text: str) -> None:
-    with pytest.raises(ss.InvalidOption, match="NAME=VALUE"):
-        given.parse_options(["b=2", text])
 
 
 def test_a_guard_is_made_of_a_budget_and_a_baseline(tmp_path: Path) -> None:
@@ -69,49 +54,6 @@ def test_a_guard_is_made_of_a_budget_and_a_baseline(tmp_path: Path) -> None:
     for name in ("safe.json", "safe.npy"):
         own = given.as_guard([3.0], str(tmp_path / name))
         assert own == {"guard": {"baseline": policy, "budget": 3.0}}
-
-
-def test_a_baseline_alone_is_no_guard() -> None:
-    with pytest.raises(ss.InvalidOption, match="--budget must be a finite number, got nan"):
-        given.as_guard([math.nan], None)
-    with pytest.raises(ss.InvalidOption, match="--budget"):
-        given.as_guard(None, "slater")
-
-
-@pytest.mark.parametrize("name", ["absent.json", "absent.npy", "folder.json", "words.json"])
-def test_a_policy_that_cannot_be_read_is_named(name: str, tmp_path: Path) -> None:
-    (tmp_path / "folder.json").mkdir()
-    (tmp_path / "words.json").write_text("words")
-    with pytest.raises(ss.InvalidFile, match=name):
-        given.read_policy(str(tmp_path / name))
-
-
-def test_one_thing_that_is_wrong_is_itself_and_several_are_a_list() -> None:
-    def fails(problem: ss.SafespotError) -> Any:
-        raise problem
-
-    first, second = ss.UnknownName("no such name."), ss.InvalidFile("no such file.")
-    assert given.all_of(a=lambda: 1, b=lambda: 2) == {"a": 1, "b": 2}
-    with pytest.raises(ss.UnknownName) as one:
-        given.all_of(a=lambda: 1, b=lambda: fails(first))
-    assert one.value is first
-    with pytest.raises(ss.InvalidOption) as both:
-        given.all_of(a=lambda: fails(first), b=lambda: fails(second))
-    assert str(both.value) == "several things are wrong:\n  no such name.\n  no such file."
-
-
-def test_a_target_is_a_problem_or_a_file(tmp_path: Path) -> None:
-    machine = ss.problems.make("machine").cmdp
-    machine.save(tmp_path / "own.safetensors")
-    for target in ("machine", str(tmp_path / "own.safetensors")):
-        np.testing.assert_array_equal(given.read_target(target, {}).rewards, machine.rewards)
-    (tmp_path / "model.txt").write_text("S = 3")
-    with pytest.raises(ss.InvalidFile, match=r"model\.txt"):  # it is there, and is no model
-        given.read_target(str(tmp_path / "model.txt"), {})
-    with pytest.raises(ss.InvalidFile, match="file not found"):  # it is called like a model
-        given.read_target(str(tmp_path / "absent.npz"), {})
-    with pytest.raises(ss.UnknownName, match="no file of that name"):
-        given.read_target("absent", {})
 
 
 # --- How it answers
@@ -129,64 +71,6 @@ def test_policies_are_written_as_arrays_or_as_lists(tmp_path: Path) -> None:
     for name in ("a.npy", "a"):
         np.testing.assert_array_equal(np.load(tmp_path / name), policy)
     assert json.loads((tmp_path / "a.json").read_text()) == policy.tolist()
-
-
-def test_problems_are_listed_with_their_sizes() -> None:
-    lines = told("problems").splitlines()
-    assert lines[0].split()[:5] == ["problem", "S", "A", "H", "m"]
-    cmdp = ss.problems.make("machine").cmdp
-    (line,) = [line for line in lines if line.startswith("machine ")]
-    assert line.split()[1:5] == [str(getattr(cmdp, size)) for size in "SAHm"]
-
-
-def test_a_problem_that_needs_an_extra_is_listed_with_what_it_needs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def lacks(name: str, **options: Any) -> Any:
-        raise ss.MissingPackage("it needs another package.")
-
-    monkeypatch.setattr(ss.problems, "make", lacks)
-    rows = answer("problems")
-    assert [row["name"] for row in rows] == ss.problems.names()
-    assert all(row["meaning"].endswith(" (it needs another package.)") for row in rows)
-    assert not any("S" in row for row in rows)
-
-
-def limits_said(text: str) -> list[list[float]]:
-    """The numbers of every line about a limit."""
-    return [
-        [float(number) for number in re.findall(r"-?\d+\.?\d*(?:e[-+]\d+)?", line)]
-        for line in text.splitlines()
-        if line.startswith("limit ")
-    ]
-
-
-def test_a_problem_is_described_in_words_and_numbers() -> None:
-    text = told("problems", "machine")
-    found, cmdp = answer("problems", "machine"), ss.problems.make("machine").cmdp
-    assert text.startswith(ss.problems.story("machine"))
-    sizes = f"S = {cmdp.S} states, A = {cmdp.A} actions, H = {cmdp.H} steps, m = {cmdp.m} limits"
-    optima = (
-        f"optimum {found['optimum']:.6g} within the limits, {found['unconstrained']:.6g} without"
-    )
-    assert {sizes, optima} <= set(text.splitlines())
-    assert limits_said(text) == [
-        [*(float(f"{each[name]:.6g}") for name in ("value", "limit")), float(f"{each['multiplier']:.4g}")]
-        for each in found["limits"]
-    ]  # fmt: skip
-    assert [each["name"] for each in found["limits"]] == ["limit of strain"]
-    assert "\nlimit of strain: 1 <= 1, multiplier 3\n" in text
-    assert "\nlimit 0: " in told("problems", "random", "-o", "states=2")
-
-
-def test_a_solution_is_said_in_words(tmp_path: Path) -> None:
-    text, solution = told("solve", "machine"), ss.solve(ss.problems.make("machine").cmdp)
-    assert text.startswith(f"optimum {solution.value:.10g}, certified within ")
-    ((value, limit, price),) = limits_said(text)
-    assert value == pytest.approx(solution.constraints[0], rel=1e-5)
-    assert limit == 1.0
-    assert price == pytest.approx(solution.multipliers[0], rel=1e-3)
-    assert not list(tmp_path.iterdir())
 
 
 # --- Runs and sweeps, done in this process
@@ -237,15 +121,6 @@ def test_a_sweep_tries_nothing(tmp_path: Path) -> None:
     assert "tried" not in told(*words)
 
 
-@pytest.mark.usefixtures("inline")
-def test_what_a_run_is_about_comes_last(tmp_path: Path) -> None:
-    out = ("--out", str(tmp_path / "s"))
-    for name in ("bandit", "machine", "bandit"):
-        studies = answer("run", name, *RUN[2:], *out)["studies"]
-        assert studies[-1]["problem"].startswith(name)
-    assert len(studies) == 2
-
-
 def test_runs_that_failed_are_named_and_end_the_command_with_a_failure(
     inline: dict[str, str], tmp_path: Path
 ) -> None:
@@ -255,19 +130,6 @@ def test_runs_that_failed_are_named_and_end_the_command_with_a_failure(
     assert answer(*RUN, *out, code=1)["failed"] == {"bandit-x": "lost"}
     done = CliRunner().invoke(cli.app, [*RUN, *out])
     assert (done.exit_code, done.stderr.splitlines()[-1]) == (1, "safespot: bandit-x failed: lost")
-
-
-def test_where_nothing_is_finished_there_is_no_report(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fails(spec: Any, out: Path, **where: Any) -> Swept:
-        return Swept(sweep_inline(out, []), (), {"bandit-x": "lost"})
-
-    monkeypatch.setattr("safespot.experiments.sweep", fails)
-    words, out = [*RUN, "--out", str(tmp_path / "s")], str(tmp_path / "s")
-    found = answer(*words, code=1)
-    assert (found["report"], found["studies"], found["trial"]) == (None, [], None)
-    assert told(*words, code=1) == f"results: {out}\n"
 
 
 @pytest.fixture
@@ -301,25 +163,6 @@ def log(tmp_path: Path) -> str:
     coin = np.full((problem.cmdp.H, problem.cmdp.S, problem.cmdp.A), 1.0 / problem.cmdp.A)
     ss.write_log(tmp_path / "log.csv", [ss.play(problem, coin, noise, t) for t in range(1, 101)])
     return str(tmp_path / "log.csv")
-
-
-def test_a_proposal_says_where_its_policy_lies_only_if_it_was_written(
-    log: str, tmp_path: Path
-) -> None:
-    assert "policy: " not in told("propose", log)
-    out = tmp_path / "next.json"
-    assert told("propose", log, "--out", str(out)).splitlines()[-1] == f"policy: {out}"
-    assert json.loads(out.read_text()) == answer("propose", log)["policy"]
-
-
-def test_a_proposal_has_confidence_95_percent_and_as_long_a_trial_as_the_log_unless_asked(
-    log: str,
-) -> None:
-    ref = ss.propose(ss.read_log(log), trial=100, delta=0.05).as_dict()
-    assert answer("propose", log) == json.loads(json.dumps(ref, default=float))
-    short = ss.propose(ss.read_log(log), trial=20, cases=3, delta=0.2).as_dict()
-    words = ("--trial", "20", "--cases", "3", "--delta", "0.2")
-    assert answer("propose", log, *words) == json.loads(json.dumps(short, default=float))
 
 
 def test_a_limit_of_a_log_is_given_or_lies_between_what_the_log_proves(log: str) -> None:
@@ -368,13 +211,6 @@ def test_what_is_served_is_the_folder_with_what_was_asked_for(
     assert asked == [usual, usual, (folder, "::1", 9000, Settings(60.0, 5))]
 
 
-@pytest.mark.parametrize("words", [["--help"], ["-h"], []])
-def test_serve_explains_itself(words: list[str]) -> None:
-    done = CliRunner().invoke(cli.app, ["serve", *words])
-    assert "safespot serve FOLDER" in done.output
-    assert "token" in done.output
-
-
 def test_a_token_is_told_once_and_its_holder_is_listed(tmp_path: Path) -> None:
     folder = str(tmp_path / "it")
     learner = ss.Uniform(states=2, actions=2, horizon=1, constraints=1, episodes=9)
@@ -391,15 +227,6 @@ def test_a_token_is_told_once_and_its_holder_is_listed(tmp_path: Path) -> None:
     assert "  revoked by " in told("serve", "token", "list", folder)
 
 
-def test_warming_says_what_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("safespot.experiments.warming.chores", lambda: ["spot", "dope"])
-    monkeypatch.setattr("safespot.experiments.warming.warm", lambda workers: ["dope", "spot"])
-    done = CliRunner().invoke(cli.app, ["warm", "--json"])
-    assert json.loads(done.stdout)["ready"] == ["dope", "spot"]
-    assert done.stderr == "safespot: dope (1 of 2)\nsafespot: spot (2 of 2)\n"
-    assert told("warm") == "Compiled, or found compiled, in 0 s.\n"
-
-
 def test_watching_says_where_and_goes_on_until_it_is_interrupted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -411,7 +238,3 @@ def test_watching_says_where_and_goes_on_until_it_is_interrupted(
     assert [f"{address}  (Ctrl-C ends it)\n" for address in watched] == [said]
     assert answer("watch", str(tmp_path / "it"))["title"] == "it"
     assert len(watched) == 1
-
-
-def test_no_command_is_cut_short_in_the_list_of_them() -> None:
-    assert "..." not in told("--help").partition("Commands:")[2]

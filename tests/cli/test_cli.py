@@ -17,7 +17,6 @@ from typer.testing import CliRunner
 
 import safespot as ss
 from safespot import cli
-from safespot.cli import given
 from safespot.cli.application import WRONG_INPUT
 from safespot.errors import SafespotError
 
@@ -141,20 +140,6 @@ def test_a_failure_is_no_wrong_input(tmp_path: Path) -> None:
     done = command("solve", str(tmp_path / "hopeless.safetensors"))
     assert done.returncode == 1
     assert "limit" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [("200k", 200_000), ("1e6", 10**6), ("2.5M", 2_500_000), ("7", 7), ("10_000", 10_000)],
-)
-def test_counts_as_people_write_them(text: str, number: int) -> None:
-    assert given.count(text) == number
-
-
-@pytest.mark.parametrize("text", ["", "-1", "0", "1.5", "k", "1e", "inf", "nan", "1 000"])
-def test_what_is_no_count(text: str) -> None:
-    with pytest.raises(SafespotError):
-        given.count(text)
 
 
 def test_run_takes_every_learner_with_what_it_needs_from_the_truth(tmp_path: Path) -> None:
@@ -401,25 +386,3 @@ def test_a_disk_error_is_a_failure_and_no_wrong_input(
         cli.main()
     assert ended.value.code == 1
     assert "No space left" in capsys.readouterr().err
-
-
-def test_a_pipe_is_as_wide_as_somebody_says(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    from safespot.report.terminal import print_table
-
-    for columns, width in (("40", 40), ("120", 120), (None, 200), ("x", 200)):
-        if columns is None:
-            monkeypatch.delenv("COLUMNS")
-        else:
-            monkeypatch.setenv("COLUMNS", columns)
-        print_table(["words"], [["word " * 100]])
-        widest = max(len(line) for line in capsys.readouterr().out.splitlines())
-        assert width - 6 <= widest <= width
-
-
-def test_earlier_studies_come_before_the_new_one(tmp_path: Path) -> None:
-    for name in ("bandit", "machine", "bandit"):
-        found = answer(
-            "run", name, "--learner", "spot", "--episodes", "5", "--seeds", "1", "--workers", "1",
-            "--out", str(tmp_path / "s"),
-        )  # fmt: skip
-        assert found["studies"][-1]["problem"].startswith(name)

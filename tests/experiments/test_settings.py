@@ -11,7 +11,6 @@ import pytest
 
 import safespot as ss
 from safespot.experiments import as_spec
-from safespot.experiments.checking import check_options
 from safespot.experiments.settings import (
     Setting,
     compared,
@@ -41,16 +40,6 @@ def test_what_a_learner_cannot_do_without_is_taken_from_the_truth(
     name: str, given: dict[str, Any], found: dict[str, Any]
 ) -> None:
     assert needs(name, given) == found
-
-
-def test_without_names_epochs_are_compared_with_the_papers_and_the_uniform_policy() -> None:
-    advised = dict(ss.Spot.advised)
-    assert compared([], [], {}) == [
-        {"name": "spot-epochs", "options": {}, "grid": {}},
-        {"name": "spot-epochs", "options": {"thresholds": "known"}},
-        {"name": "spot", "options": {"rho": "slater", **advised}},
-        {"name": "uniform", "options": {}},
-    ]
 
 
 def test_a_learner_is_compared_under_each_stance_and_with_limits_known() -> None:
@@ -84,12 +73,6 @@ def test_what_no_compared_learner_takes_is_refused(
 ) -> None:
     with pytest.raises(ss.InvalidOption, match=says):
         compared(names, [], given)
-
-
-def test_an_option_goes_to_whoever_takes_it() -> None:
-    """It is enough that one of them does, be it one that stands beside."""
-    made = compared([], [], {"bonus_scale": 0.5})
-    assert [each["options"].get("bonus_scale") for each in made] == [None, None, 0.5, 0.5]
 
 
 def test_words_are_taken_from_the_truth_and_all_else_stands_as_it_is() -> None:
@@ -163,16 +146,3 @@ def test_the_model_of_a_log_knows_its_log_and_a_model_has_none(tmp_path: Path) -
     assert len(logged.log.episodes) == 20
     model = ss.empirical_model(ss.read_log(tmp_path / "log.csv", **horizon))
     assert logged.problem.cmdp == model.cmdp
-
-
-@pytest.mark.parametrize(
-    ("learner", "given"),
-    [
-        ("spot", {"rho": "inf", "policy_step": 0.1, "dual_step": 0.1}),
-        ("spot", {"slack": "slater", "thresholds": "known"}),
-        ("fixed", {"policy": "optimal"}),
-        ("uniform", {"guard": {"budget": 1.0, "baseline": "slater"}}),
-    ],
-)
-def test_words_for_the_truth_are_no_mistakes(learner: str, given: dict[str, Any]) -> None:
-    check_options(learner, given)

@@ -14,7 +14,7 @@ import pytest
 from pydantic import model_validator
 
 import safespot as ss
-from safespot.experiments import Store, as_spec, read_spec, sweeping
+from safespot.experiments import Store, as_spec, read_spec
 from safespot.experiments.settings import make_learner, read_setting
 from safespot.experiments.spec import (
     DriftSpec,
@@ -204,15 +204,6 @@ def test_what_a_value_must_be_is_said_in_words(key: str, value: Any, words: str)
         as_spec({**TINY, key: value})
 
 
-def test_the_policy_of_a_guard_is_not_told_in_full() -> None:
-    long = [[[0.5, 0.25, 0.25]] * 4] * 50
-    guarded = {"name": "uniform", "options": {"guard": {"budget": 100, "baseline": long}}}
-    with pytest.raises(ss.InvalidOption, match="baseline: policy has shape") as caught:
-        sweeping._check(as_spec({**TINY, "learners": [guarded]}).runs())
-    assert "0.25" not in str(caught.value)
-    assert "'budget': 100" in str(caught.value)
-
-
 def test_a_wrong_problem_hides_nothing_of_a_learner(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text(
         """
@@ -254,30 +245,6 @@ def test_a_wrong_problem_hides_nothing_of_a_learner(tmp_path: Path) -> None:
     assert "`baseline` and `slack`" in said["learners.2"]
     assert len(said) == len(near) + 4
     assert "__init__" not in str(raised.value)
-
-
-def test_problems_are_made_where_there_is_something_to_tell(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """It may take its time; a sweep makes them anyway. Where a learner is wrong, all is said at once."""
-    made: list[str] = []
-    make = ss.problems.make
-
-    def noted(name: str, **options: Any) -> ss.Problem:
-        made.append(name)
-        return make(name, **options)
-
-    monkeypatch.setattr(ss.problems, "make", noted)
-    as_spec(TINY)
-    assert made == []
-    problem = {"name": "random", "options": {"states": -3}}
-    with pytest.raises(ss.InvalidOption) as raised:
-        as_spec(
-            {**TINY, "problem": problem, "learners": [{"name": "uniform", "options": {"delta": 7}}]}
-        )
-    said = dict(line.strip().split(": ", 1) for line in str(raised.value).splitlines()[1:])
-    assert said.keys() == {"problem", "learners.0.options.delta"}
-    assert "states must be at least 1" in said["problem"]
 
 
 def test_values_are_checked_together() -> None:
@@ -391,21 +358,6 @@ def test_examples_are_sweeps_whose_learners_can_be_made(path: Path) -> None:
         make_learner(run)
 
 
-def test_the_comparison_has_every_learner_with_limits_known_and_learned() -> None:
-    (path,) = (path for path in EXAMPLES if path.stem == "learners")
-    runs = read_spec(path).runs()
-    assert len({run.problem for run in runs}) == 3
-    known = {run.learner for run in runs if "thresholds" in run.learner_options}
-    assert known | {"spot"} == set(ss.learners.names())
-    learned = {run.learner for run in runs if "thresholds" not in run.learner_options}
-    # Known limits are what makes it another learner than `spot`; the yardsticks learn none.
-    assert learned == set(ss.learners.names()) - {"opt-primal-dual", "fixed", "uniform"}
-
-
-def test_there_are_examples() -> None:
-    assert {path.stem for path in EXAMPLES} >= {"tradeoff", "drift", "known-thresholds"}
-
-
 def test_the_page_describes_a_sweep_and_every_key_of_it(tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "experiments.md").read_text()
     (text,) = re.findall(r"```toml\n(.*?)```", page, re.S)
@@ -417,11 +369,6 @@ def test_the_page_describes_a_sweep_and_every_key_of_it(tmp_path: Path) -> None:
                 assert f"`{prefix}{name}`" in page, name
     for name in (*SignalsSpec.model_fields, *LawSpec.model_fields, *DriftSpec.model_fields):
         assert f"`{name}`" in page, name
-
-
-def test_what_is_missing_is_said_to_be() -> None:
-    with pytest.raises(ss.InvalidOption, match="learners: is missing"):
-        as_spec({"episodes": 20, "seeds": 1, "problem": {"name": "machine"}})
 
 
 def test_a_sweep_of_more_runs_than_memory_holds_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import json
 import math
@@ -10,7 +9,6 @@ import os
 import resource
 import shutil
 import signal
-import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -24,10 +22,10 @@ from safespot import files
 from safespot.experiments import Store
 from safespot.experiments.locks import Claims
 from safespot.experiments.parquet import Encoder
-from safespot.experiments.store import FinishedRun, answering, by_run
+from safespot.experiments.store import FinishedRun, answering
 from safespot.experiments.worker import work
 from safespot.training.run_tables import columns
-from tests.support.sweeping import TINY, contents, sweep_inline, tiny
+from tests.support.sweeping import TINY, sweep_inline, tiny
 
 PER_CONSTRAINT = (
     "constraint", "multiplier", "threshold", "threshold_lower", "threshold_upper", "violation",
@@ -124,13 +122,6 @@ def test_the_columns_of_some_runs(store: Store, tmp_path: Path) -> None:
         store.columns(["nobody"])
 
 
-def test_bytes_do_not_depend_on_who_is_encoded_together(store: Store, tmp_path: Path) -> None:
-    for order in (1, -1):
-        for run in tiny()[::order]:
-            sweep_inline(tmp_path / str(order), [run])
-        assert contents(tmp_path / str(order)) == contents(store.path)
-
-
 def test_long_runs_keep_their_order_and_their_bytes_in_any_company() -> None:
     import duckdb
 
@@ -149,15 +140,6 @@ def test_long_runs_keep_their_order_and_their_bytes_in_any_company() -> None:
     assert set(found["run"]) == {"long"}
     np.testing.assert_array_equal(found["episode"], long["episode"])
     np.testing.assert_array_equal(found["value"], long["value"])
-
-
-def test_two_long_runs_have_the_same_bytes_together_and_alone() -> None:
-    """Together the second would begin in the midst of a row group."""
-    runs = {name: {"episode": np.arange(130_000)} for name in ("first", "second")}
-    encoder = Encoder()
-    together = encoder(runs)
-    assert {name: encoder({name: run})[name] for name, run in runs.items()} == together
-    encoder.close()
 
 
 def test_files_of_another_run_are_noticed(store: Store, tmp_path: Path) -> None:
@@ -187,11 +169,6 @@ def test_what_was_found_whole_is_not_read_again(
     again, run = Store(store.path), tiny()[0].id
     assert list(again.columns([run])) == list(again.columns([run])) == [run]
     assert read == [".json", ".parquet"]
-
-
-def test_a_column_that_is_not_there_is_our_error(store: Store) -> None:
-    with pytest.raises(ss.InvalidFile, match=r"cannot read results of .*happiness"):
-        store.columns([tiny()[0].id], ["happiness"])
 
 
 def test_policies_are_kept_where_there_are_any(tmp_path: Path) -> None:
@@ -232,19 +209,6 @@ def test_what_is_no_number_is_not_written(tmp_path: Path) -> None:
     assert list((store.path / "runs").iterdir()) == []
 
 
-def test_what_cannot_be_taken_away_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Stubborn(files.Disk):
-        def remove(self, path: Path) -> None:
-            raise OSError(13, "Permission denied")
-
-    store = Store.create(tmp_path / "store")
-    (store.checkpoints / ".1111.safetensors.tmp").touch()
-    monkeypatch.setattr(files, "disk", Stubborn())
-    with pytest.raises(ss.SafespotError, match=r"cannot remove .*Permission denied"):
-        store.tidy()
-    assert list(store.claims.iterdir()) == []
-
-
 def test_runs_can_be_asked_for_their_options(store: Store) -> None:
     rows = store.query(
         "select learner_options->>'stance' as stance, count(*), max(regret) from results "
@@ -255,13 +219,6 @@ def test_runs_can_be_asked_for_their_options(store: Store) -> None:
     assert store.query("select distinct track, record from runs").fetchall() == [("every", '"log"')]
 
 
-def test_an_answer_outlives_its_store(store: Store) -> None:
-    answer = Store(store.path).query("select seed from runs order by all")
-    gc.collect()
-    assert answer.fetchall() == [(0,), (0,), (1,), (1,)]
-    assert store.query("from runs").filter("seed = 1").aggregate("count(*)").fetchall() == [(2,)]
-
-
 def test_a_frame_has_everything(store: Store) -> None:
     frame = store.frame()
     assert set(frame["learner.stance"]) == {0.0, 0.5}
@@ -269,28 +226,6 @@ def test_a_frame_has_everything(store: Store) -> None:
     assert set(frame["seed"]) == {0, 1}
     assert len(frame) == store.query("select count(*) from results").fetchall()[0][0]
     assert (frame["limit_0"] > 0).all()
-
-
-def test_a_frame_says_how_problems_were_observed(tmp_path: Path) -> None:
-    signals = {"rewards": {"law": "beta"}, "constraints": {"law": "gaussian", "sd": 0.1}}
-    runs = [*tiny(seeds=1), *tiny(seeds=1, problem={**TINY["problem"], "signals": signals})]
-    frame = sweep_inline(tmp_path / "store", runs).frame().drop_duplicates("run").set_index("run")
-    said = [frame.loc[run.id, "signals"] for run in runs]
-    assert [isinstance(text, str) and json.loads(text) for text in said] == [
-        False,  # as the problem has it
-        False,
-        signals,
-        signals,
-    ]
-
-
-def test_a_frame_without_pandas_says_what_to_do(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ss.SafespotError, match="pip install pandas"):
-        store.frame()
-    assert len(store.query("from runs").fetchnumpy()["run"]) == 4  # this needs none
 
 
 def test_new_runs_with_new_columns_are_seen(tmp_path: Path) -> None:
@@ -394,12 +329,6 @@ def test_a_claim_on_a_removed_file_is_none(tmp_path: Path, monkeypatch: pytest.M
 # --- Files
 
 
-def test_several_files_are_written_at_once(tmp_path: Path) -> None:
-    want = {tmp_path / f"{n}": bytes([n]) * 1000 * n for n in range(50)}
-    files.replace_all(want)
-    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == want
-
-
 def test_one_of_several_that_fails_leaves_no_temporary_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -459,14 +388,6 @@ def test_what_killed_sweeps_leave_is_taken_away_and_nothing_else(tmp_path: Path)
     store.tidy()
     assert not files_of["busy"][0].exists()
     assert files_of["busy"][1].exists()
-
-
-def test_rows_are_taken_apart_by_their_runs() -> None:
-    column = np.ma.array([1.0, 2.0, 3.0, 4.0], mask=[False, True, False, False])
-    got = by_run({"run": np.array(["a", "a", "b", "c"]), "x": column})
-    assert list(got) == ["a", "b", "c"]
-    np.testing.assert_array_equal(got["a"]["x"], [1.0, np.nan])
-    assert [got[run]["x"].tolist() for run in ("b", "c")] == [[3.0], [4.0]]
 
 
 def test_ctrl_c_in_the_midst_of_a_query_is_ctrl_c() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,12 +32,6 @@ def test_groups_are_runs_that_differ_in_their_seed_and_labels_tell_them_apart(st
         "spot episodes=200 thresholds=known": (2, 3, 9),
         "spot episodes=300 thresholds=known": (0,),
     }
-
-
-def test_learners_are_told_apart_by_their_names_alone(tmp_path: Path) -> None:
-    learners = [{"name": "uniform"}, {"name": "spot", "options": {"rho": 1.0}}]
-    store = sweep_inline(tmp_path / "store", tiny(seeds=1, learners=learners))
-    assert [group.label for group in groups(store)] == ["spot rho=1.0", "uniform"]
 
 
 def test_the_end_of_every_metric_is_its_mean_over_the_seeds(store: Store) -> None:
@@ -77,22 +70,6 @@ def test_comparisons_are_of_the_same_seeds_and_problem(store: Store) -> None:
         compare(store, "happiness")
 
 
-def test_comparisons_are_of_one_problem_however_its_options_are_written(tmp_path: Path) -> None:
-    """Two sweeps may name them in another order, and observe another problem or another number of episodes."""
-    problem = {"name": "random", "options": {"states": 3, "actions": 2, "horizon": 3}}
-    turned = {"name": "random", "options": {"horizon": 3, "actions": 2, "states": 3}}
-    beta = {**problem, "signals": {"rewards": {"law": "beta"}}}
-    learners = [{"name": "uniform"}], [{"name": "spot", "options": {"rho": 1.0}}]
-    runs = [
-        *tiny(problem=problem, learners=learners[0], seeds=1),
-        *tiny(problem=turned, learners=learners[1], seeds=1),
-        *tiny(problem=beta, learners=learners[1], seeds=1),
-        *tiny(problem=problem, learners=learners[1], seeds=1, episodes=50),
-    ]
-    (pair,) = compare(sweep_inline(tmp_path / "store", runs))
-    assert {pair.first.runs, pair.second.runs} == {(run.id,) for run in runs[:2]}
-
-
 def test_an_interval_covers_as_often_as_it_says() -> None:
     rng = np.random.default_rng(0)
     found = [estimate(list(rng.normal(3.0, 2.0, 20)), confidence=0.8) for _ in range(200)]
@@ -127,15 +104,6 @@ def test_the_exponent_of_a_power_is_that_power(power: float, record: str) -> Non
     assert exponent(episodes, early) == pytest.approx(power, abs=1e-9)
 
 
-def test_both_records_weigh_the_decade_alike() -> None:
-    episodes = np.arange(1, 20_001)
-    log = np.unique(np.logspace(0, math.log10(20_000), 140).round().astype(np.int64))
-    every, some = (
-        exponent(t, np.array([5 * math.sqrt(x) + x / 100 for x in t])) for t in (episodes, log)
-    )
-    assert every == pytest.approx(some, abs=2e-3)
-
-
 @pytest.mark.parametrize(
     ("episodes", "fitted"),
     [
@@ -157,21 +125,8 @@ def test_the_exponent_is_a_least_squares_slope_of_the_last_decade(
     assert found == pytest.approx(slope, rel=1e-9)
 
 
-def test_points_are_even_in_the_logarithm() -> None:
-    """33 of them, the first at a tenth of the way, whichever episodes are recorded."""
-    episodes, values = np.arange(1, 10_001), np.random.default_rng(0).uniform(1.0, 2.0, 10_000)
-    at = np.floor(1_000 * 10 ** (np.arange(33) / 32)).astype(int)
-    slope = np.polyfit(np.log(at), np.log(values[at - 1]), 1)[0]
-    assert exponent(episodes, values) == pytest.approx(slope, abs=1e-4)
-
-
 def test_there_is_no_exponent_of_what_is_not_positive() -> None:
     episodes = np.arange(1, 101)
     assert math.isnan(exponent(episodes, -1.0 * episodes))
     assert math.isnan(exponent(episodes, np.full(100, np.nan)))
     assert math.isnan(exponent(episodes[:2], np.ones(2)))
-
-
-def test_an_empty_store_is_said_to_be_empty(tmp_path: Path) -> None:
-    with pytest.raises(ss.InvalidFile, match="no finished run yet"):
-        summarize(Store.create(tmp_path / "store"))

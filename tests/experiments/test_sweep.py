@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -20,7 +19,7 @@ import safespot as ss
 from safespot import files
 from safespot.experiments import Store, sweep, sweeping
 from safespot.experiments import worker as work
-from safespot.experiments.progress import Bars, Lines, Progress, duration
+from safespot.experiments.progress import Progress
 from safespot.experiments.sweeping import _Sweeping
 from tests.support.sweeping import TINY, Heard, Inline, contents, leftovers, sweep_inline, tiny
 
@@ -193,14 +192,6 @@ def test_a_killed_scheduler_is_a_typed_error_and_the_sweep_goes_on(
     assert sweep(LONG, tmp_path / "store", progress=False).failed == {}
     assert contents(tmp_path / "store") == want
     assert leftovers(tmp_path / "store") == []
-
-
-def test_without_dask_it_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(ss.SafespotError, match=r"pip install \"safespot\[cluster\]\""):
-        sweep(TINY, tmp_path / "store", "dask")
 
 
 # --- Two sweeps at once
@@ -429,50 +420,3 @@ def test_a_script_without_a_guard_is_told_so(
 
 
 # --- What is shown
-
-
-def test_lines_for_a_log(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lines = Lines()
-    lines.begin(3, 1, 200)
-    lines.told("a", 50, 100)
-    assert len(capsys.readouterr().err.splitlines()) == 1
-    monkeypatch.setattr(lines, "shown", time.monotonic() - 31.0)
-    lines.told("a", 60, 100)
-    lines.ended("a", 100)
-    lines.close()
-    out, err = capsys.readouterr()
-    assert out == ""
-    shown, last = err.splitlines()
-    assert re.fullmatch(
-        r"safespot: 1 of 3 runs, 60 of 200 episodes, [\d,]+ a second, .* left", shown
-    )
-    assert last == "safespot: 2 of 3 runs finished"
-
-
-def test_bars_for_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    import io
-
-    import rich.console
-
-    screen = io.StringIO()
-    bars = Bars()
-    bars.rich.live.console = rich.console.Console(file=screen, force_terminal=True, width=200)
-    bars.begin(2, 0, 200)
-    bars.told("one-run", 50, 100)
-    bars.rich.refresh()
-    bars.ended("one-run", 100)
-    bars.note("careful [not markup]")
-    bars.close()
-    text = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", screen.getvalue())
-    assert "one-run" in text
-    assert "50%" in text
-    assert "0 of 2 runs, 50 of 200 episodes" in text
-    assert "careful [not markup]" in text
-    assert "1 of 2 runs finished" in text
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(5, "5 s"), (600, "10 min"), (7200, "2.0 h")])
-def test_durations(seconds: float, text: str) -> None:
-    assert duration(seconds) == text

@@ -20,9 +20,8 @@ import safespot as ss
 from safespot import cli
 from safespot.experiments import Store
 from safespot.experiments.locks import Claims
-from safespot.report.live import live_page
 from safespot.report.server import Server, Watched, serve
-from safespot.storage import following, journal
+from safespot.storage import journal
 from safespot.storage.following import Following
 from tests.support.browsing import Tab
 from tests.support.sweeping import sweep_inline, tiny
@@ -109,15 +108,6 @@ def test_doubts_are_followed_too(played: Played) -> None:
     assert watched.learner.interface.doubts.rejected == 2
 
 
-def test_a_curve_stays_short(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "POINTS", 20)
-    played.go_on(120)
-    curve = Following(played.learner.folder).curve
-    assert len(curve.episodes) <= 20
-    assert curve.episodes == sorted(set(curve.episodes))
-    assert curve.episodes[-1] > 110
-
-
 def test_the_document_says_what_the_learner_knows(played: Played) -> None:
     played.go_on(200)
     found = json.loads(json.dumps(Watched(played.learner.folder).document(), allow_nan=False))
@@ -159,13 +149,6 @@ def test_looking_on_changes_no_file(played: Played) -> None:
     watched.document()
     assert states(played.learner.folder) == before
     played.go_on(1)  # nor does it take the lock
-
-
-def test_what_cannot_be_watched_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ss.InvalidFile, match="neither a store nor the folder of a durable learner"):
-        Watched(tmp_path)
-    with pytest.raises(ss.InvalidFile, match="no durable learner"):
-        Following(tmp_path)
 
 
 def test_a_store_is_told_as_far_as_it_is(tmp_path: Path) -> None:
@@ -287,13 +270,6 @@ def test_the_command_prints_what_the_page_shows(played: Played) -> None:
         cli.app, ["watch", str(played.learner.folder), "--json"], catch_exceptions=False
     )
     assert json.loads(result.stdout)["episodes"] == 5
-
-
-def test_a_page_names_its_source_and_nothing_else() -> None:
-    text = live_page("state.json", "<ward & 7>")
-    assert 'data-source="state.json"' in text
-    assert "<ward" not in text
-    assert "http://" not in text.partition("<script>")[0]
 
 
 # --- In a browser

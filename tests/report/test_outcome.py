@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,14 +13,11 @@ import pytest
 import safespot as ss
 from safespot.experiments import Store, as_spec
 from safespot.experiments.settings import compared
-from safespot.experiments.summary import Estimate
 from safespot.report import (
     findings,
     proofs,
     results,
-    sections,
     tables,
-    terminal,
     trials,
     write_report,
 )
@@ -58,17 +54,6 @@ def study(folder: Path) -> findings.Study:
     return made(folder, 600)
 
 
-def test_what_is_compared_without_a_name() -> None:
-    epochs, known, spot, uniform = compared([], [], {})
-    assert epochs == {"name": "spot-epochs", "options": {}, "grid": {}}
-    assert known["options"] == {"thresholds": "known"}
-    assert spot == {
-        "name": "spot",
-        "options": {"rho": "slater", **ss.Spot.advised},
-    }
-    assert uniform == {"name": "uniform", "options": {}}
-
-
 def test_options_go_to_those_that_take_them() -> None:
     made = compared(["spot", "spot-epochs"], [0.5], {"bonus_scale": 1.0, "delta": 0.1})
     assert [(each["name"], each["options"].get("bonus_scale")) for each in made] == [
@@ -79,62 +64,6 @@ def test_options_go_to_those_that_take_them() -> None:
         compared([], [], {"bonus_scal": 1.0})
 
 
-def test_lines_have_the_shortest_names_that_tell_them_apart(study: findings.Study) -> None:
-    assert [line.name for line in study.lines] == [
-        "pessimistic", "ξ = 0.5", "optimistic", "limits known", "spot", "uniform",
-    ]  # fmt: skip
-    assert study.stances == [0, 1, 2]
-
-
-@pytest.mark.parametrize("columns", [80, 60])
-def test_a_screen_has_room_for_it(
-    study: findings.Study, columns: int, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
-    monkeypatch.setenv("COLUMNS", str(columns))
-    terminal.print_study(study)
-    shown = capsys.readouterr().out.splitlines()
-    assert max(map(len, shown)) <= columns
-    if columns == 80:
-        assert len(shown) <= 24  # and the place of the report
-        for line in study.lines:  # no row is broken
-            (row,) = [text for text in shown if text.startswith(line.name + "  ")]
-            assert "kept" in row or "broken" in row
-    else:  # two lines, and no word of it broken
-        for line in study.lines:
-            (k,) = [k for k, text in enumerate(shown) if text.startswith(line.name + "  ")]
-            assert {"kept", "broken"} & set(shown[k + 1].split())
-            assert " to " in shown[k + 1]
-    for word in ("Reward", "Violation", "Certified", "To deploy"):
-        assert any(word in text for text in shown), word
-
-
-def test_a_screen_tells_what_keeps_runs_from_being_good(
-    study: findings.Study, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
-    found = [
-        {"what": f"Fault {k} is there.", "option": f"option_{k}", "advice": "Change it."}
-        for k in range(9)
-    ]
-    ill = replace(study.lines[4], abouts=({**study.lines[4].abouts[0], "diagnosis": found},))
-    others = [
-        replace(line, abouts=tuple({**about, "diagnosis": []} for about in line.abouts))
-        for line in study.lines
-    ]
-    lines = (*others[:4], ill, *others[5:])
-    one = findings.Study(study.name, study.setting, study.episodes, lines)
-    monkeypatch.setenv("COLUMNS", "80")
-    terminal.print_study(one)
-    text = capsys.readouterr().out
-    assert len(text.splitlines()) <= 24
-    flowing = " ".join(text.split())
-    assert "spot: Fault 0 is there. Option: option_0." in flowing
-    assert "more of this kind in the report, with advice." in flowing
-    page = sections.main(one, tables.every(one, EMPTY), 0)
-    assert page.count("Change it.") == 9
-    assert "<strong>option_8</strong>" in page
-    assert "What keeps them" not in sections.main(study_without(one), tables.every(one, EMPTY), 0)
-
-
 class Empty:
     """A store that keeps no policies."""
 
@@ -143,15 +72,6 @@ class Empty:
 
 
 EMPTY: Any = Empty()
-
-
-def study_without(study: findings.Study) -> findings.Study:
-    """The same, and all is well."""
-    lines = tuple(
-        replace(line, abouts=tuple({**about, "diagnosis": []} for about in line.abouts))
-        for line in study.lines
-    )
-    return findings.Study(study.name, study.setting, study.episodes, lines)
 
 
 def test_the_table_of_the_terminal_is_the_store(study: findings.Study) -> None:
@@ -217,29 +137,6 @@ def test_what_nothing_certified_is_tried(tmp_path: Path) -> None:
     assert found.as_dict()["certificate"]["verdict"] == list(found.certificate.verdict)
 
 
-class Fixed(findings.Study):
-    """A study whose lines kept or broke what a test wants."""
-
-    broke: tuple[str, ...] = ()
-
-    def shortfall(self, line: findings.Line, i: int) -> Estimate:
-        return Estimate(1.0 if line.name in self.broke else -1.0, math.nan, math.nan, 1)
-
-
-@pytest.mark.parametrize(
-    ("broke", "explained"),
-    [(("limits known",), True), (("limits known", "pessimistic"), False), ((), False), (("spot",), False)],
-)  # fmt: skip
-def test_the_surprise_is_explained_where_it_occurs(
-    study: findings.Study, broke: tuple[str, ...], explained: bool
-) -> None:
-    fixed = Fixed(study.name, study.setting, study.episodes, study.lines)
-    object.__setattr__(fixed, "broke", broke)
-    assert bool(words.surprise(fixed)) == explained
-    if explained:
-        assert "Why limits known broke it and pessimistic did not" in words.surprise(fixed)[0]
-
-
 def test_equal_curves_are_said_to_be_equal(study: findings.Study) -> None:
     line = study.lines[0]
     double = replace(line, name="its double")
@@ -292,7 +189,3 @@ OVERLAPS = """() => [...document.querySelectorAll("main:not([hidden]) figure")].
     .filter(([b, q]) => p.left < q.right - 1 && q.left < p.right - 1 && p.top < q.bottom - 1 && q.top < p.bottom - 1)
     .map(([b]) => `${figure.dataset.chart}: ${a} / ${b}`));
 })"""
-
-
-def test_a_model_of_ones_own_goes_by_the_name_of_its_file(study: findings.Study) -> None:
-    assert "learned “store.safetensors” (1 state, 2 actions" in words.what(study)

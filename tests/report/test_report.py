@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
 import math
@@ -24,9 +23,8 @@ from safespot.experiments import worker as work
 from safespot.experiments.summary import Estimate
 from safespot.report import findings, page, results, tables, terminal, write_figures, write_report
 from safespot.report import text as words
-from safespot.report.region import Region, hull
+from safespot.report.region import Region
 from safespot.report.vega import bundle
-from tests.support import vega
 from tests.support.browsing import Tab
 from tests.support.sweeping import sweep_inline
 
@@ -87,13 +85,6 @@ def embedded(path: Path) -> Any:
 # --- What is read
 
 
-def test_lines_go_from_careful_to_bold_and_have_short_names(study: findings.Study) -> None:
-    assert [line.name for line in study.lines] == ["pessimistic", "ξ = 0.5", "optimistic"]
-    assert [line.xi for line in study.lines] == [0.0, 0.5, 1.0]
-    assert len({line.family for line in study.lines}) == 1
-    assert study.name == "machine"
-
-
 def test_curves_are_the_means_of_the_store(store: Store, study: findings.Study) -> None:
     table, columns = tables.curves(study), ("regret", "strong_violation", "threshold_upper_0")
     means = ", ".join(f"avg({column})" for column in columns)
@@ -116,22 +107,6 @@ def test_every_run_is_there(store: Store, study: findings.Study) -> None:
         row[0] for row in store.query("select regret from results where episode = 3000").fetchall()
     )
     assert sorted(table["regret"][k] for k in last) == pytest.approx(want, rel=1e-5)
-
-
-@pytest.mark.parametrize(("n", "points"), [(10, 160), (5_000, 160), (100_000, 40)])
-def test_thinning_keeps_both_ends(n: int, points: int) -> None:
-    every = np.arange(1, n + 1)
-    kept = findings.thin(every, points)
-    assert (kept[0], kept[-1]) == (1, n)
-    assert len(kept) <= min(n, points + 2)
-    assert np.all(np.diff(kept) > 0)
-    if n > 1_000:
-        assert np.diff(kept).max() <= 2.2 * n / points
-        assert (kept < 100).sum() >= points // 8
-
-
-def test_thinning_may_meet_a_grid_of_its_own() -> None:
-    assert findings.thin(np.array([5, 10, 15]), 2).tolist()[-1] == 15
 
 
 def test_bands() -> None:
@@ -233,17 +208,6 @@ def test_limits_and_optimum_move_with_a_drift(several: Store) -> None:
 # --- What is said
 
 
-def test_numbers_as_they_are_read() -> None:
-    assert [words.number(x) for x in (1234567.0, 3.14159, -0.05, 0.0, math.nan)] == [
-        "1,234,567", "3.14", "−0.0500", "0", "–",
-    ]  # fmt: skip
-    assert words.listed(["a", "b", "c"]) == "a, b and c"
-    assert words.listed(["a"]) == "a"
-    some = [Estimate(9.7234, 9.71, 9.74, 3), Estimate(10.01, 10.0, 10.02, 3)]
-    assert words.column(some) == [("9.72", "9.71 to 9.74"), ("10.01", "10.00 to 10.02")]
-    assert words.column([Estimate(2.0, math.nan, math.nan, 1)]) == [("2.000", "")]
-
-
 class Fixed(findings.Study):
     """A study whose lines kept or broke what a test wants."""
 
@@ -258,15 +222,6 @@ def judged(study: findings.Study, outcome: tuple[float, ...]) -> Fixed:
     names = [line.name for line in study.lines]
     object.__setattr__(fixed, "outcome", dict(zip(names, outcome, strict=True)))
     return fixed
-
-
-def test_whoever_counts_as_keeping_a_limit_and_is_beyond_it_is_named(study: findings.Study) -> None:
-    hair = study.hair(0)
-    fixed = judged(study, (-1.0, 0.01 * hair, 0.9 * hair))
-    for text in (words.verdict(fixed), words.short_verdict(fixed)):
-        (said,) = (each for each in text if "thousandth" in each)
-        assert said.startswith("Optimistic is beyond the limit of strain by ")
-    assert not any("thousandth" in each for each in words.verdict(judged(study, (-1.0, -1.0, 1.0))))
 
 
 @pytest.mark.parametrize(
@@ -353,26 +308,10 @@ def test_no_policy_lies_outside(constraints: int) -> None:
         assert found.polygons[i][:, 0].min() >= cmdp.limits[i] - 1e-6
 
 
-def test_a_limit_that_cuts_nothing_changes_nothing() -> None:
-    cmdp = ss.problems.make("random", states=6, actions=3, horizon=4, constraints=2).cmdp
-    region = Region(cmdp)
-    assert len(region.corners) > 50
-    free = region.feasible(np.zeros(2))
-    assert free is not None
-    for i in range(2):
-        assert inside(free.polygons[i], region.achievable(i), 1e-9)
-
-
 def test_limits_out_of_reach_leave_nothing() -> None:
     cmdp = ss.problems.make("random", states=3, actions=2, horizon=3).cmdp
     assert Region(cmdp).feasible(np.array([3.0])) is None
     assert Region(cmdp).feasible(np.array([99.0])) is None  # unclipped bounds go beyond the range
-
-
-def test_a_region_may_be_a_line() -> None:
-    corners = Region(ss.problems.make("bandit").cmdp).achievable(0)
-    assert np.sort(corners, axis=0).tolist() == pytest.approx(np.array([[0.0, 0.4], [1.0, 1.0]]))
-    assert hull(np.array([[1.0, 1.0], [1.0, 1.0]])).tolist() == [[1.0, 1.0]]
 
 
 # --- The policy at the end
@@ -400,15 +339,6 @@ def test_a_policy_too_large_is_not_kept(tmp_path: Path, monkeypatch: pytest.Monk
     assert "The policy at the end" not in text
     with pytest.raises(ss.UnknownName, match="no finished run 'nobody'"):
         small.policy("nobody")
-
-
-def test_of_many_states_the_most_visited_are_shown(
-    store: Store, study: findings.Study, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tables, "STATES", 1)
-    assert set(tables.policies(study, store)["state"]) == {0}  # as new, where the machine starts
-    monkeypatch.setattr(tables, "CELLS", 8)
-    assert set(tables.policies(study, store)["group"]) == {0, 1}
 
 
 # --- The page
@@ -518,41 +448,12 @@ def test_a_large_page_leaves_out_the_runs(
     assert 0 < len(embedded(smallest)[0]["tables"]["curves"]["group"]) <= 3 * 82
 
 
-def test_nothing_in_the_data_ends_the_script() -> None:
-    text = page._json({"name": "</script><!--", "x": [1.5, None]})
-    assert "</" not in text
-    assert json.loads(text) == {"name": "</script><!--", "x": [1.5, None]}
-
-
-def test_vega_is_the_one_of_the_wheel_that_was_tested() -> None:
-    vl_convert = pytest.importorskip("vl_convert")
-    pinned = (Path(__file__).parents[2] / "constraints.txt").read_text()
-    if f"vl-convert-python=={vl_convert.__version__}" not in pinned:
-        pytest.skip("another version of vl-convert than the tested one")
-    assert gzip.decompress(vega.PACKED.read_bytes()) == vega.bundle(), "`make vega` renews it"
-
-
 def test_a_page_needs_no_package_of_an_extra(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     bundle.cache_clear()
     assert "vegaEmbed" in write_report(store, tmp_path / "page.html").read_text(encoding="utf-8")
-
-
-def test_many_lines_go_from_careful_to_bold() -> None:
-    style = page._colors(9)
-    assert style.count("--g8:") == 2
-    assert "--g0:#0072b2" in style
-    assert "--g8:#d55e00" in style
-    assert "--g0" not in page._colors(3).replace("var(--g0)", "")
-
-
-def test_a_store_without_results_is_told_so(tmp_path: Path) -> None:
-    with pytest.raises(ss.InvalidFile, match="no finished run yet"):
-        write_report(Store.create(tmp_path / "store"))
-    with pytest.raises(ss.InvalidFile, match="is not a store"):
-        write_report(tmp_path)
 
 
 # --- Figures for print
@@ -570,19 +471,6 @@ def test_figures(kind: str, magic: bytes, store: Store, tmp_path: Path) -> None:
         again = write_figures(store, kind, tmp_path / "b")
         assert [f.read_bytes() for f in again] == [f.read_bytes() for f in written]
         assert "pessimistic" in written[0].read_text()
-
-
-def test_figures_of_several_studies(several: Store) -> None:
-    written = [file.name for file in write_figures(several, "svg")]
-    assert "region-1-1-random.svg" not in written
-    assert len(written) == len(set(written)) == 4 + 6
-    assert {name.partition("-")[0] for name in written} == {
-        "regret",
-        "violation",
-        "thresholds",
-        "region",
-    }
-    assert (several.path / "figures" / written[0]).exists()
 
 
 def test_what_figures_need(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,17 +10,15 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import safespot as ss
 from safespot.service import connections, desk, http, ledger
 from safespot.service.desk import Settings, open_desk
 from safespot.service.document import REFUSALS
-from safespot.service.episodes import draw
-from safespot.service.names import Names, read_names
+from safespot.service.names import Names
 from safespot.service.refused import Refused
-from safespot.service.tokens import add_token, read_tokens, revoke_token
+from safespot.service.tokens import add_token
 from tests.service.test_attacks import listening
 from tests.support.serving import SIZES, Client, outcome, serving, uniform
 
@@ -46,32 +44,6 @@ def run(
 def schema(document: Any, path: str) -> Any:
     """Of the body that a request brings."""
     return document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
-
-
-def test_the_document_has_the_ends_of_what_is_taken(tmp_path: Path) -> None:
-    ranges = {"reward": (-1.0, 3.0), "constraints": (0.25, 0.5)}
-    sizes = {"states": 5, "actions": 4, "horizon": 3}
-
-    async def test(client: Client) -> None:
-        _, document = await client.get("/openapi.json")
-        decide = schema(document, "/episodes/{episode}/decisions")
-        whole = {"type": "integer", "minimum": 0}
-        assert decide["properties"]["step"] == {**whole, "maximum": 2}
-        assert decide["properties"]["state"] == {**whole, "maximum": 4}
-        assert decide["required"] == ["step"]
-        assert decide["oneOf"] == [{"required": ["state"]}]
-        done = document["paths"]["/episodes/{episode}/decisions"]["post"]["responses"]["200"]
-        answer = done["content"]["application/json"]["schema"]
-        assert answer["properties"]["action"] == {**whole, "maximum": 3}
-        assert "oneOf" not in answer
-        said = schema(document, "/episodes/{episode}/outcomes")
-        assert said["properties"]["reward"] == {"type": "number", "minimum": -1.0, "maximum": 3.0}
-        assert said["required"] == ["step", "reward", "constraints"]
-        (signals,) = said["properties"]["constraints"]["oneOf"]
-        assert signals["prefixItems"] == [{"type": "number", "minimum": 0.25, "maximum": 0.5}]
-        assert (signals["minItems"], signals["maxItems"]) == (1, 1)
-
-    run(test, tmp_path, uniform(ranges=ranges, **sizes))
 
 
 def test_the_document_says_how_an_episode_begins_and_what_may_be_refused(tmp_path: Path) -> None:
@@ -145,30 +117,6 @@ def test_a_body_may_come_in_parts() -> None:
     assert asyncio.run(read([last])) == {}
     with pytest.raises(Refused, match="ended early"):
         asyncio.run(read([*sent[:1], {"type": "http.disconnect"}]))
-
-
-def test_only_who_gives_no_valid_token_is_asked_for_one() -> None:
-    async def heads(status: int) -> dict[bytes, bytes]:
-        sent: list[Any] = []
-
-        async def send(message: Any) -> None:
-            sent.append(message)
-
-        await http.respond(send, status, {"a": 1})
-        assert sent[1]["body"] == b'{"a":1}'
-        return dict(sent[0]["headers"])
-
-    plain = {b"content-type": b"application/json", b"content-length": b"7"}
-    assert asyncio.run(heads(200)) == asyncio.run(heads(403)) == plain
-    assert asyncio.run(heads(401)) == {**plain, b"www-authenticate": b"Bearer"}
-
-
-def test_an_answer_is_json_that_every_program_reads() -> None:
-    async def send(_: Any) -> None:
-        raise AssertionError("nothing is sent")
-
-    with pytest.raises(ValueError, match="JSON compliant"):
-        asyncio.run(http.respond(send, 200, {"reward": float("nan")}))
 
 
 def test_a_connection_that_is_idle_between_requests_stays(
@@ -354,11 +302,6 @@ def test_a_disk_that_takes_no_line_stops_the_service(
     run(test, tmp_path)
 
 
-@pytest.mark.parametrize(("u", "action"), [(0.0, 1), (0.24, 1), (0.25, 3), (0.999, 3), (1.0, 3)])
-def test_an_action_without_probability_is_never_drawn(u: float, action: int) -> None:
-    assert draw(np.array([0.0, 0.25, 0.0, 0.75, 0.0]), u) == action
-
-
 # --- What is told
 
 
@@ -398,53 +341,7 @@ def test_evidence_and_policy_are_told_by_their_names(tmp_path: Path) -> None:
     asyncio.run(work())
 
 
-def test_every_decision_has_its_time(tmp_path: Path) -> None:
-    async def test(client: Client) -> None:
-        for key in "ab":
-            await client.whole(key)
-        _, text = await client.get("/metrics")
-        found = dict(line.rsplit(" ", 1) for line in text.splitlines() if line[0] != "#")
-        assert found["safespot_decision_seconds_count"] == "4"
-        assert found['safespot_decision_seconds_bucket{le="+Inf"}'] == "4"
-        assert 0.0 < float(found["safespot_decision_seconds_sum"]) < 60.0
-
-    run(test, tmp_path)
-
-
 # --- Names
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ('actions = ["a", "a"]', "actions must be 2 different names"),
-        ('actions = ["a", ""]', "actions must be 2 different names"),
-        ("actions = [0, 1]", "actions must be 2 different names"),
-        ('actions = "ab"', "actions must be 2 different names"),
-        ('action = ["a", "b"]', "unknown entry 'action'"),
-        ("actions = [", "cannot read"),
-        ("observation = 3", "ascending edges"),
-        ("[observation]\nx = [0.5, 0.5]", "ascending edges"),
-        ("[observation]\nx = [0.0, inf]", "ascending edges"),
-        ('[observation]\nx = ["0"]', "ascending edges"),
-        ("[observation]\nx = [true]", "ascending edges"),
-        ("[observation]\nx = [0, 1]\ny = [0]", "makes 6 states; the learner has 3"),
-    ],
-)
-def test_names_that_cannot_be_are_told(text: str, said: str, tmp_path: Path) -> None:
-    (tmp_path / "service.toml").write_text(text)
-    with pytest.raises(ss.InvalidFile, match=said):
-        read_names(tmp_path, uniform().interface)
-
-
-def test_without_a_file_nothing_has_a_name(tmp_path: Path) -> None:
-    assert read_names(tmp_path, uniform().interface) == Names()
-    (tmp_path / "service.toml").write_text("[observation]\nx = [0, 1]\n")
-    names = read_names(tmp_path, uniform().interface)
-    assert names == Names(observation={"x": (0.0, 1.0)})
-    assert [names.state({"observation": {"x": x}}, 3) for x in (-1, 0, 0.5, 1)] == [0, 1, 1, 2]
-    with pytest.raises(Refused, match="exactly the entries x"):
-        names.state({"observation": {"x": 0, "y": 0}}, 3)
 
 
 def test_signals_are_a_list_or_are_named() -> None:
@@ -511,37 +408,6 @@ def test_damage_of_what_was_synced_is_an_error(tmp_path: Path) -> None:
         assert opened(tmp_path)[0] == EVENTS[:1]
 
 
-def test_lines_go_on_where_they_ended_and_in_the_next_file(tmp_path: Path) -> None:
-    book = ledger.Ledger(tmp_path)
-    book.write(dict(EVENTS[0]))
-    book.sync()
-    first = line(EVENTS[0])
-    assert (book.end, book.synced) == (len(first), len(first))
-    kept = book.write(dict(EVENTS[1]), last=True)
-    assert kept == line({**EVENTS[1], "synced": len(first)})  # how much was synced before it
-    book.close()
-    again = ledger.Ledger(tmp_path)
-    assert again.events == [EVENTS[0], {**EVENTS[1], "synced": len(first)}]
-    again.write(dict(EVENTS[2]))
-    again.turn([kept])
-    assert (again.end, again.synced) == (len(kept), len(kept))
-    again.write(dict(EVENTS[0]))
-    again.close()
-    assert [e["episode"] for e in ledger.trail(tmp_path)] == ["0", "1", "2", "1", "0"]
-    assert [e["episode"] for e in ledger.newest(tmp_path, 3)] == ["2", "1", "0"]
-
-
-def test_what_must_survive_the_machine_says_how_much_was_synced_before_it(tmp_path: Path) -> None:
-    async def test(client: Client) -> None:
-        await client.whole("a")
-        await client.post(f"{await client.start('b')}/expire")
-
-    run(test, tmp_path)
-    whole = list(ledger.trail(tmp_path / "it"))
-    assert {line["what"] for line in whole if "synced" in line} == {"start", "end", "expire"}
-    assert not any("synced" in line for line in whole if line["what"] in ("decide", "outcome"))
-
-
 def test_a_ledger_has_one_writer_and_lets_go_of_files_that_are_full(tmp_path: Path) -> None:
     book = ledger.Ledger(tmp_path)
     with pytest.raises(ss.InUse, match="another process is writing"):
@@ -555,33 +421,6 @@ def test_a_ledger_has_one_writer_and_lets_go_of_files_that_are_full(tmp_path: Pa
 
 
 # --- Tokens
-
-
-def test_tokens_that_cannot_be_are_refused(tmp_path: Path) -> None:
-    ss.open(tmp_path, uniform()).close()
-    with pytest.raises(ss.UnknownName, match="unknown right 'reed'; did you mean `read`"):
-        add_token(tmp_path, "a", ["decide", "reed"])
-    with pytest.raises(ss.InvalidOption, match="needs a right"):
-        add_token(tmp_path, "a", [])
-    with pytest.raises(ss.InvalidOption, match="cannot be the name"):
-        add_token(tmp_path, "a b", ["read"])
-    assert read_tokens(tmp_path) == []
-    add_token(tmp_path, "a", ["read", "decide"])
-    with pytest.raises(ss.InvalidOption, match="already"):
-        add_token(tmp_path, "a", ["read"])
-    with pytest.raises(ss.UnknownName, match="unknown token 'b'"):
-        revoke_token(tmp_path, "b")
-    revoke_token(tmp_path, "a")
-    add_token(tmp_path, "a", ["administer"])  # the name is free again
-    found = [(each.rights, each.revoked is None) for each in read_tokens(tmp_path)]
-    assert found == [(("decide", "read"), False), (("administer",), True)]
-
-
-@pytest.mark.parametrize("text", ["{", "[3]", '[{"name": "a"}]', '[{"rights": [], "wheels": 4}]'])
-def test_a_damaged_file_of_tokens_is_told(text: str, tmp_path: Path) -> None:
-    (tmp_path / "tokens.json").write_text(text)
-    with pytest.raises(ss.InvalidFile, match=r"tokens\.json is damaged"):
-        read_tokens(tmp_path)
 
 
 def test_what_is_read_needs_the_right_to_read_and_the_trail_that_to_administer(
