@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,14 +12,6 @@ import pytest
 import safespot as ss
 
 METHODS = pytest.mark.parametrize("method", ["lp", "columns"])
-
-
-def test_every_file_is_a_problem_with_a_name() -> None:
-    folder = Path(ss.problems.__file__ or "").parent
-    modules = {file.stem: file for file in folder.glob("[!_]*.py")}
-    packages = {file.parent.name: file for file in folder.glob("*/__init__.py")}
-    made = [k for k, file in (modules | packages).items() if "\ndef make(" in file.read_text()]
-    assert ss.problems.names() == sorted(name.replace("_", "-") for name in made)
 
 
 @pytest.mark.parametrize("name", ss.problems.names())

@@ -4,31 +4,15 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import pkgutil
 from types import ModuleType
 from typing import Any
 
 from ..errors import InvalidOption, UnknownName, unknown
 from ..model.problem import Problem
 
-# A hyphen in a name is an underscore in its module's.
-_NAMES = (
-    "bandit",
-    "deep-sea",
-    "dosing",
-    "factored",
-    "frozen-lake",
-    "grid",
-    "icu-sepsis",
-    "inventory",
-    "machine",
-    "maze",
-    "media",
-    "queue",
-    "random",
-    "river-swim",
-    "taxi",
-    "triage",
-)
+# Each module here is a problem; an underscore in its name is a hyphen in the problem's.
+_NAMES = sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(__path__))
 
 
 def names() -> list[str]:
@@ -40,7 +24,7 @@ def names() -> list[str]:
         ['bandit', 'deep-sea', 'dosing', ..., 'triage']
 
     """
-    return sorted(_NAMES)
+    return list(_NAMES)
 
 
 def describe(name: str) -> str:
