@@ -49,10 +49,11 @@ import safespot as ss
 from safespot.learners.epoch_options import Recipe
 from safespot.learners.exploring import Exploration
 from safespot.learners.learner import Learner
-from safespot.learners.model_errors import standard_errors, with_bonus
 from safespot.learners.phases import PhaseState
-from safespot.learners.pooled_models import Counted, best_plan
 from safespot.learners.spot_epochs import SpotEpochs
+from safespot.planning.counted import Counted
+from safespot.planning.errors import standard_errors, with_bonus
+from safespot.planning.process import best_plan
 
 from .epoch_proofs import clinic, coverage
 from .epoch_runs import PROBLEMS, Figures, Results, make
@@ -98,9 +99,9 @@ class OwnShare(SpotEpochs):
 
 def _paid(learner: SpotEpochs, model: Counted, bonus: Any) -> Exploration:
     """The best plan with a bonus in reward."""
-    payoffs = model.payoffs.copy()
+    payoffs = model.process.payoffs.copy()
     payoffs[0] += bonus
-    plan = best_plan(model._replace(payoffs=payoffs), learner.limits)
+    plan = best_plan(model.process._replace(payoffs=payoffs), learner.limits)
     return Exploration(plan, learner.recipe.exploring)
 
 

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 CHECKOUT = Path(__file__).parents[1]  # figures are written into its docs
 RESULTS = CHECKOUT / "studies" / "results"
 SPEED, PAGE = RESULTS / "speed.json", RESULTS / "speed.md"
-PACKAGES = ("numpy", "numba", "highspy", "scipy")
+PACKAGES = ("numpy", "numba", "scipy")
 
 T = TypeVar("T")
 

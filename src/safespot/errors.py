@@ -194,8 +194,8 @@ class SolverError(SafespotError, RuntimeError):
     Examples:
         >>> import safespot as ss
         >>> try:
-        ...     best = ss.solve(ss.problems.make("machine").cmdp, method="lp")
-        ... except ss.SolverError as failure:  # a badly scaled model can be too much for HiGHS
+        ...     best = ss.solve(ss.problems.make("machine").cmdp)
+        ... except ss.SolverError as failure:
         ...     print(failure)
         >>> round(best.value, 6)
         11.0

@@ -8,9 +8,9 @@ from __future__ import annotations
 import time
 from typing import Any, NamedTuple
 
-import highspy
 import numpy as np
 from scipy import sparse
+from scipy.optimize import Bounds, LinearConstraint, milp
 
 from safespot.arrays import Float
 from safespot.learners.baselines.plausible_models import Models
@@ -79,33 +79,19 @@ def _solve(
         ),
         shape=(len(rows), len(objective)),
     ).tocsc()
-    highs = highspy.Highs()
-    for option, value in (
-        ("output_flag", False),
-        ("threads", 1),
-        ("primal_feasibility_tolerance", 1e-10),
-        ("dual_feasibility_tolerance", 1e-10),
-    ):
-        highs.setOptionValue(option, value)
-    lp = highspy.HighsLp()
-    lp.num_row_, lp.num_col_ = matrix.shape
-    lp.col_cost_, lp.col_lower_, lp.col_upper_ = -objective, low, top
-    lp.row_lower_ = np.array([row[2] for row in rows])
-    lp.row_upper_ = np.array([row[3] for row in rows])
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    lp.a_matrix_.start_, lp.a_matrix_.index_ = matrix.indptr, matrix.indices
-    lp.a_matrix_.value_ = matrix.data
+    low_rows, high_rows = (np.array([row[k] for row in rows]) for k in (2, 3))
     began = time.process_time()
-    highs.passModel(lp)
-    highs.run()
+    answer: Any = milp(
+        -objective,
+        constraints=LinearConstraint(matrix, low_rows, high_rows),
+        bounds=Bounds(low, top),
+    )
     seconds = time.process_time() - began
-    status = highs.modelStatusToString(highs.getModelStatus())
     H, S, A, _ = x.shape
-    if status != "Optimal":
-        assert "nfeasible" in status, status
+    if answer.status != 0:
+        assert answer.status == 2, answer.message
         return Optimum(None, np.zeros((H, S, A)), seconds)
-    solution = np.array(highs.getSolution().col_value)
-    occupancy = solution[x].sum(axis=3)
+    occupancy = answer.x[x].sum(axis=3)
     visits = occupancy.sum(axis=2, keepdims=True)
     policy = np.divide(occupancy, visits, out=np.zeros_like(occupancy), where=visits > 0.0)
-    return Optimum(-float(highs.getInfo().objective_function_value), policy, seconds)
+    return Optimum(-float(answer.fun), policy, seconds)

@@ -58,7 +58,7 @@ def test_it_comes_back_from_its_file_and_needs_nothing_else(tmp_path: Path) -> N
 import sys, safespot as ss
 policy = ss.Policy.load({str(tmp_path / "policy")!r})
 print(policy.names.action(policy.predict([0.7], step=1)), policy.status)
-heavy = {{"numba", "gymnasium", "scipy", "highspy", "duckdb", "safespot.learners", "safespot.training"}}
+heavy = {{"numba", "gymnasium", "scipy", "duckdb", "safespot.learners", "safespot.training"}}
 print(sorted(heavy & set(sys.modules)))
 """
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -17,8 +17,8 @@ from safespot.learners.baselines.explore_then_plan import ExploreThenPlan
 from safespot.learners.counts import counts
 from safespot.learners.exploring import Exploration
 from safespot.learners.phases import Memory
-from safespot.learners.pooled_models import best_plan
 from safespot.learners.proposals import propose, trial_needs
+from safespot.planning.process import best_plan
 from safespot.spot import visits
 
 H, FIRST = 2, ss.SpotEpochs.recipe.first_phase
@@ -313,6 +313,6 @@ def test_where_no_successor_is_open_the_sampled_model_is_that_of_the_counts() ->
         learner.observe(episode(0.5))
         limits = np.zeros(1)
         learner.state.lower[:] = learner.state.upper[:] = limits
-        expected = best_plan(learner._optimistic(), limits)
+        expected = best_plan(learner._optimistic().process, limits)
         found = learner._exploration(learner.state).plan
         np.testing.assert_allclose(found.values, expected.values, rtol=1e-9)

@@ -12,8 +12,8 @@ from safespot.arrays import InsideEpisode
 from safespot.evidence.differences import Declared, declare
 from safespot.evidence.interface import make_interface
 from safespot.learners import budget, epoch_trials, phases
-from safespot.learners import pooled_models as pm
 from safespot.learners.compiled_step import observe_episode
+from safespot.learners.pooling import pool
 from safespot.spot import visits
 
 Array = Any
@@ -94,7 +94,7 @@ def test_pooled_counts_hold_what_their_rows_point_at_and_no_more(
                 np.array(states), np.zeros(3, int), np.ones(3), np.ones((3, 1)), np.ones((3, 1))
             )
         )
-    pooled = pm.pool(learner.statistics, learner.interface)
+    pooled = pool(learner.statistics, learner.interface)
     assert pooled.first[0, 0] == 0
     assert len(pooled.states) == len(pooled.counts) == pooled.first[-1, -1]
     assert pooled.counts.sum() == 9

@@ -10,13 +10,14 @@ import pytest
 
 import safespot as ss
 from safespot.evidence.sequences import LARGEST
-from safespot.learners import pooled_models as pm
 from safespot.learners.epoch_trials import trial_rates
 from safespot.learners.exploring import explore
-from safespot.learners.model_errors import standard_errors
 from safespot.learners.phases import BREAKS, Memory
 from safespot.learners.proposals import plan_with_margin, propose, trial_needs
-from tests.learners.test_model_errors import M, made
+from safespot.planning import counted as pm
+from safespot.planning import process as pp
+from safespot.planning.errors import standard_errors
+from tests.planning.test_errors import M, made
 
 Array = Any
 RECIPE = ss.SpotEpochs.recipe
@@ -32,17 +33,17 @@ def model() -> pm.Counted:
 @pytest.fixture
 def limits(model: pm.Counted) -> Array:
     """Half below what the best plan for the constraints alone reaches: so much room there is, and no more."""
-    return pm.widest_plan(model, np.zeros(M)).values[1:].min() - np.full(M, 0.5)
+    return pp.widest_plan(model.process, np.zeros(M)).values[1:].min() - np.full(M, 0.5)
 
 
-def planned(model: pm.Counted, limits: Array, needs: float, **given: Any) -> tuple[pm.Plan, Array]:
+def planned(model: pm.Counted, limits: Array, needs: float, **given: Any) -> tuple[pp.Plan, Array]:
     side = given.pop("side", 1.0)
     return plan_with_margin(
         model, NOTHING, EPISODES, limits, side, np.full(M, needs), RECIPE, **given
     )
 
 
-def margin_of(model: pm.Counted, plan: pm.Plan, limits: Array) -> float:
+def margin_of(model: pm.Counted, plan: pp.Plan, limits: Array) -> float:
     values = standard_errors(model, NOTHING, plan.policy, EPISODES)[0]
     return float((values[1:] - limits).min())
 
@@ -52,7 +53,7 @@ def test_the_margin_is_what_the_trial_needs_and_the_plans_own_standard_errors(
     model: pm.Counted, limits: Array, side: float, needs: float
 ) -> None:
     plan, room = planned(model, limits, needs, side=side)
-    at_first = pm.best_plan(model, limits + side * needs)
+    at_first = pp.best_plan(model.process, limits + side * needs)
     errors = standard_errors(model, NOTHING, at_first.policy, EPISODES)[1][1:]
     np.testing.assert_allclose(room, side * (needs + RECIPE.caution * errors), rtol=1e-9)
     assert plan.feasible
@@ -64,7 +65,7 @@ def test_room_that_no_policy_has_is_halved_until_one_has_it(
     plan, wanted = planned(model, limits, 1.5)
     assert plan.feasible
     halved = wanted.copy()
-    while not (expected := pm.best_plan(model, limits + halved)).feasible:
+    while not (expected := pp.best_plan(model.process, limits + halved)).feasible:
         halved = halved / 2.0
     assert (wanted > halved).all()
     np.testing.assert_allclose(plan.values, expected.values, rtol=1e-9)
@@ -72,10 +73,10 @@ def test_room_that_no_policy_has_is_halved_until_one_has_it(
 
 
 def test_where_halving_does_not_help_the_largest_margin_is_tried(model: pm.Counted) -> None:
-    beyond = pm.widest_plan(model, np.zeros(M)).values[1:] + 0.5
+    beyond = pp.widest_plan(model.process, np.zeros(M)).values[1:] + 0.5
     plan, _ = planned(model, beyond, 0.1)
     assert not plan.feasible
-    np.testing.assert_allclose(plan.values, pm.widest_plan(model, beyond).values, rtol=1e-9)
+    np.testing.assert_allclose(plan.values, pp.widest_plan(model.process, beyond).values, rtol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -87,8 +88,8 @@ def test_a_first_proof_is_tried_with_the_largest_margin_where_that_comes_near(
 ) -> None:
     """Not where a policy has the whole room, not where the most there is is less than half of it."""
     plan, wanted = planned(model, limits, needs, proof=proof, side=side)
-    most = margin_of(model, pm.widest_plan(model, limits), limits)
-    fits = pm.best_plan(model, limits + wanted).feasible
+    most = margin_of(model, pp.widest_plan(model.process, limits), limits)
+    fits = pp.best_plan(model.process, limits + wanted).feasible
     assert fits == (needs == 0.0)
     assert widest == (proof and not fits and most >= RECIPE.hope * wanted.max())
     assert (not plan.feasible) == widest
@@ -151,10 +152,12 @@ def test_a_phase_explores_as_much_as_the_plan_promises_beyond_the_sure_one(
     """In parts of what is sure, and never more than the largest share there is."""
     state = ss.SpotEpochs(4, 2, 3, M).state
     state.finished[0] = EPISODES
-    sure = pm.count_model(model.pooled, pm.Imagined(0.5, np.zeros((1 + M, 4))), NOTHING, model.mask)
+    sure = pm.count_model(
+        model.pooled, pm.Imagined(0.5, np.zeros((1 + M, 4))), NOTHING, model.process.mask
+    )
     recipe = RECIPE._replace(eagerness=eagerness)
     plan, share = explore(model, NOTHING, state, limits, 0.0, recipe, sure=sure)
-    best = pm.best_plan(sure, limits).values[0]
+    best = pp.best_plan(sure.process, limits).values[0]
     promised = (plan.values[0] - best) / best
     assert promised > 1.0
     assert share == pytest.approx(min(recipe.exploring, eagerness * promised))

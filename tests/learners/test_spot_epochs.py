@@ -16,8 +16,8 @@ import safespot as ss
 from safespot.evidence.certificate import policy_digest
 from safespot.learners import epoch_trials, phases
 from safespot.learners.exploring import Exploration, explore
-from safespot.learners.model_errors import standard_errors
 from safespot.learners.proposals import plan_with_margin
+from safespot.planning.errors import standard_errors
 from tests.evidence import reference
 from tests.support.contract import saved
 

@@ -7,14 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import safespot as ss
-from safespot.model.dynamic_programming import forward_values, policy_values
+from safespot.model.dynamic_programming import forward_values
+from safespot.planning.process import evaluate
 from tests.support.models import Arguments, random_policy, tables, valid
 
 
 @settings(max_examples=12)
 @given(valid(feasible=False), st.integers(0, 2**32 - 1))
 def test_forward_values_are_those_of_backward_induction(arguments: Arguments, seed: int) -> None:
-    model = ss.CMDP(**arguments).model
+    cmdp = ss.CMDP(**arguments)
+    model = cmdp.model
     policy = random_policy(tables(arguments).mask, np.random.default_rng(seed))
     _, S, A = policy.shape
     # Whatever stands in what is worked in is written over.
@@ -22,4 +24,6 @@ def test_forward_values_are_those_of_backward_induction(arguments: Arguments, se
         np.full(n, 9.0) for n in (S, S, S * A, S * A, len(model.payoffs))
     )
     forward_values(model, policy.reshape(-1), now, after, mass, visits, found)
-    np.testing.assert_allclose(found, policy_values(model, policy), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        found, evaluate(cmdp.process, policy)[0][:, 0] @ model.start, rtol=0, atol=1e-12
+    )

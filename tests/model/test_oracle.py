@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -13,17 +11,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
+from studies.programs import occupancy_program, program_optimum
 
 import safespot as ss
 from safespot.kernels.jit import compiled_at_once
-from safespot.model.dynamic_programming import (
-    add_occupancy,
-    best_deterministic,
-    policy_values,
-    start_values,
-)
-from safespot.model.occupancy_program import occupancy_program
-from safespot.model.transitions import block, expect, push, row_extremes, successor
+from safespot.model.transitions import block, push, row_extremes, successor
+from safespot.planning.process import Pricing, best_response, plan_occupancy
 from tests.support.models import Arguments, Tables, random_policy, tables, to_inside, valid, values
 
 TIGHT: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
@@ -126,55 +119,40 @@ def _same(t: Tables) -> bool:
 
 
 @given(valid())
-def test_both_methods_reach_the_optimum_and_certify_it(arguments: Arguments) -> None:
+def test_the_optimum_is_reached_and_certified(arguments: Arguments) -> None:
     t = tables(arguments)
     cmdp = ss.CMDP(**arguments)
     scale = t.reward_range[1] - t.reward_range[0]
     signs = np.array([1 if sense == ">=" else -1 for sense in t.senses])
     inside = Program(to_inside(t)).optimum()
-    solutions = [ss.solve(cmdp, method) for method in ("lp", "columns")]
-    for method, best in zip(("lp", "columns"), solutions, strict=True):
-        assert best.method == method
-        # What it says of its policy is true of its policy, and the limits are kept.
-        exact = values(t, best.policy)
-        assert best.value == pytest.approx(exact[0], abs=1e-11)
-        np.testing.assert_allclose(best.constraints, exact[1:], rtol=0, atol=1e-11)
-        room = signs * (best.constraints - cmdp.limits)
-        assert room.min() >= -1e-8
-        assert not best.policy[~t.mask].any()
-        # The gap is certified, and small.
-        assert 0.0 <= best.gap <= 1e-7 * scale
-        if inside is not None:  # SciPy may call the very edge infeasible
-            optimum = cmdp.H * t.reward_range[0] + scale * inside
-            assert best.value == pytest.approx(optimum, abs=1e-7)
-            assert best.value + best.gap >= optimum - 1e-8
-        # Multipliers: never negative, and nothing is paid for a limit that does not bind.
-        assert (best.multipliers >= 0.0).all()
-        widths = t.constraint_ranges[:, 1] - t.constraint_ranges[:, 0]
-        paid = best.multipliers * np.maximum(room, 0.0) / scale
-        assert paid.max() <= 1e-7, (paid, room / widths)
-    assert solutions[0].value == pytest.approx(solutions[1].value, abs=1e-7)
-
-
-def test_a_process_that_solves_imports_no_sparse_matrices() -> None:
-    code = (
-        "import sys, safespot as ss; ss.solve(ss.problems.make('machine').cmdp); "
-        "print('scipy.sparse' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
-
-
-def test_an_unknown_method_is_refused() -> None:
-    with pytest.raises(ss.InvalidOption, match="method must be"):
-        ss.solve(ss.problems.make("bandit").cmdp, "simplex")
+    best = ss.solve(cmdp)
+    # What it says of its policy is true of its policy, and the limits are kept.
+    exact = values(t, best.policy)
+    assert best.value == pytest.approx(exact[0], abs=1e-11)
+    np.testing.assert_allclose(best.constraints, exact[1:], rtol=0, atol=1e-11)
+    room = signs * (best.constraints - cmdp.limits)
+    assert room.min() >= -1e-8
+    assert not best.policy[~t.mask].any()
+    # The gap is certified, and small.
+    assert 0.0 <= best.gap <= 1e-7 * scale
+    if inside is not None:  # SciPy may call the very edge infeasible
+        optimum = cmdp.H * t.reward_range[0] + scale * inside
+        assert best.value == pytest.approx(optimum, abs=1e-7)
+        assert best.value + best.gap >= optimum - 1e-8
+    # Multipliers: never negative, and nothing is paid for a limit that does not bind.
+    assert (best.multipliers >= 0.0).all()
+    widths = t.constraint_ranges[:, 1] - t.constraint_ranges[:, 0]
+    paid = best.multipliers * np.maximum(room, 0.0) / scale
+    assert paid.max() <= 1e-7, (paid, room / widths)
 
 
 @pytest.mark.parametrize("m", [1, 5, 10])
 def test_many_constraints(m: int) -> None:
     cmdp = ss.problems.make("random", states=8, horizon=6, constraints=m, slack=0.05, seed=m).cmdp
-    by_program, by_columns = ss.solve(cmdp, "lp"), ss.solve(cmdp, "columns")
+    by_program, by_columns = program_optimum(cmdp), ss.solve(cmdp)
+    assert by_program is not None
     assert by_columns.value == pytest.approx(by_program.value, abs=1e-8)
+    assert by_columns.multipliers == pytest.approx(by_program.multipliers, abs=1e-6)
     assert by_columns.gap <= 1e-8
     assert (by_columns.constraints >= cmdp.limits - 1e-8).all()
     assert by_columns.multipliers.max() > 0.0
@@ -223,8 +201,7 @@ def test_rho_is_at_least_one_and_infinite_without_room() -> None:
     assert ss.slater(edge).margin == pytest.approx(0.0, abs=1e-9)
 
 
-@pytest.mark.parametrize("method", ["lp", "columns"])
-def test_a_limit_that_nobody_can_keep_is_named(method: str) -> None:
+def test_a_limit_that_nobody_can_keep_is_named() -> None:
     t = tables({
         "transitions": np.ones((1, 2, 1)), "rewards": np.zeros((1, 2)),
         "constraints": [[[0.5, 1.0]], [[3.0, 2.0]]], "thresholds": [1.0, 5.0], "horizon": 3,
@@ -233,7 +210,7 @@ def test_a_limit_that_nobody_can_keep_is_named(method: str) -> None:
         t.transitions, t.rewards, t.constraints, [1.0, 5.0], senses=[">=", "<="],
         constraint_ranges=[(0, 1), (0, 4)],
     )  # fmt: skip
-    for attempt in (lambda: ss.solve(cmdp, method), lambda: ss.slater(cmdp)):
+    for attempt in (lambda: ss.solve(cmdp), lambda: ss.slater(cmdp)):
         with pytest.raises(
             ss.Infeasible, match=r"constraint 1 cannot be kept.*<= 5.*is 6"
         ) as caught:
@@ -242,12 +219,11 @@ def test_a_limit_that_nobody_can_keep_is_named(method: str) -> None:
         assert caught.value.best == pytest.approx(6.0, abs=1e-12)
 
 
-@pytest.mark.parametrize("method", ["lp", "columns"])
-def test_limits_that_only_fail_together_are_named_together(method: str) -> None:
+def test_limits_that_only_fail_together_are_named_together() -> None:
     # Three arms for three limits: each can have its own arm always, the first two not both.
     constraints = [[[1.0, 0.0, 0.0]], [[0.0, 1.0, 0.0]], [[1.0, 1.0, 1.0]]]
     cmdp = ss.CMDP([[[1.0]] * 3], [[0.0] * 3], constraints, [0.6, 0.7, 0.5], horizon=1)
-    for attempt in (lambda: ss.solve(cmdp, method), lambda: ss.slater(cmdp)):
+    for attempt in (lambda: ss.solve(cmdp), lambda: ss.slater(cmdp)):
         with pytest.raises(ss.Infeasible, match=r"constraints \[0, 1\].*together") as caught:
             attempt()
         assert caught.value.constraint is None
@@ -258,37 +234,32 @@ def test_limits_that_only_fail_together_are_named_together(method: str) -> None:
 
 
 @given(valid(feasible=False))
-def test_both_methods_agree_on_what_is_infeasible(arguments: Arguments) -> None:
+def test_what_is_infeasible_is_said_to_be(arguments: Arguments) -> None:
     cmdp = ss.CMDP(**arguments)
     margin = Program(to_inside(tables(arguments))).margin()
     assume(abs(margin) > 1e-7)
-    for method in ("lp", "columns"):
-        if margin > 0.0:
-            assert ss.solve(cmdp, method).gap <= 1e-6
-        else:
+    if margin > 0.0:
+        assert ss.solve(cmdp).gap <= 1e-6
+    else:
+        for attempt in (ss.solve, ss.slater):
             with pytest.raises(ss.Infeasible):
-                ss.solve(cmdp, method)
-    if margin < 0.0:
-        with pytest.raises(ss.Infeasible):
-            ss.slater(cmdp)
+                attempt(cmdp)
 
 
-@pytest.mark.parametrize("method", ["lp", "columns"])
 @pytest.mark.parametrize("seed", range(6))
-def test_a_limit_at_the_very_edge_can_be_kept(method: str, seed: int) -> None:
+def test_a_limit_at_the_very_edge_can_be_kept(seed: int) -> None:
     base = ss.problems.make("random", seed=seed, slack=0.0).cmdp
-    best = ss.solve(base, method)
+    best = ss.solve(base)
     assert best.constraints[0] == pytest.approx(base.limits[0], abs=1e-8)
     beyond = ss.CMDP(base.transitions, base.rewards, base.constraints, base.limits + 1e-6)
     with pytest.raises(ss.Infeasible) as caught:
-        ss.solve(beyond, method)
+        ss.solve(beyond)
     assert caught.value.constraint == 0
     assert caught.value.best == pytest.approx(base.limits[0], abs=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("method", ["lp", "columns"])
-def test_without_binding_limits_it_is_quantecons_backward_induction(seed: int, method: str) -> None:
+def test_without_binding_limits_it_is_quantecons_backward_induction(seed: int) -> None:
     from quantecon.markov import DiscreteDP, backward_induction
 
     base = ss.problems.make("random", states=7, horizon=6, seed=seed).cmdp
@@ -298,7 +269,7 @@ def test_without_binding_limits_it_is_quantecons_backward_induction(seed: int, m
         warnings.simplefilter("ignore", UserWarning)
         process = DiscreteDP(base.rewards[0], base.transitions[0], 1.0)
     V, policy = backward_induction(process, base.H)
-    best = ss.solve(free, method)
+    best = ss.solve(free)
     assert best.value == pytest.approx(V[0][0], abs=1e-9)
     assert ss.evaluate(free, np.eye(base.A)[policy]).value == pytest.approx(V[0][0], abs=1e-11)
     np.testing.assert_allclose(best.multipliers, [0.0], atol=1e-9)
@@ -315,12 +286,12 @@ def test_the_published_instance() -> None:
         P, data["r"].astype(float), data["u"].astype(float)[None], [float(data["const"])],
         start=int(data["mu"].argmax()),
     )  # fmt: skip
-    by_columns, by_program = ss.solve(cmdp, "columns"), ss.solve(cmdp, "lp")
-    for best in (by_columns, by_program):
-        assert best.value == pytest.approx(5.18840, abs=1e-5)
-        assert best.constraints[0] == pytest.approx(4.811598, abs=1e-5)
-        assert best.gap <= 1e-8
-    assert by_columns.value == pytest.approx(by_program.value, abs=1e-8)
+    best, by_program = ss.solve(cmdp), program_optimum(cmdp)
+    assert best.value == pytest.approx(5.18840, abs=1e-5)
+    assert best.constraints[0] == pytest.approx(4.811598, abs=1e-5)
+    assert best.gap <= 1e-8
+    assert by_program is not None
+    assert best.value == pytest.approx(by_program.value, abs=1e-8)
 
 
 @given(valid(), st.integers(0, 2**32 - 1))
@@ -329,8 +300,7 @@ def test_the_program_holds_every_policys_occupancy(arguments: Arguments, seed: i
     H, S, A = t.rewards.shape
     rng = np.random.default_rng(seed)
     plan = random_policy(t.mask, rng, deterministic=True).argmax(axis=2)
-    occupancy = np.zeros((H, S, A))
-    add_occupancy(cmdp.model, plan, 1.0, occupancy)
+    occupancy = plan_occupancy(cmdp.process, plan)
     np.testing.assert_allclose(occupancy.sum(axis=(1, 2)), np.ones(H), atol=1e-12)
     program = occupancy_program(cmdp)
     x = occupancy.ravel()[program.pairs]
@@ -346,7 +316,7 @@ def test_the_program_holds_every_policys_occupancy(arguments: Arguments, seed: i
 def test_the_best_plan_is_the_best_of_all_plans(arguments: Arguments, seed: int) -> None:
     cmdp, t = ss.CMDP(**arguments), to_inside(tables(arguments))
     weights = np.random.default_rng(seed).random(1 + cmdp.m)
-    plan, reached = best_deterministic(cmdp.model, weights)
+    reached, plan = Pricing(cmdp.process)(weights)
     np.testing.assert_allclose(reached, values(t, np.eye(cmdp.A)[plan]), atol=1e-12)
     payoff = np.tensordot(weights, np.concatenate([t.rewards[None], t.constraints]), 1)
     V = np.zeros(cmdp.S)
@@ -358,7 +328,7 @@ def test_the_best_plan_is_the_best_of_all_plans(arguments: Arguments, seed: int)
 
 def test_the_lowest_action_wins_a_tie() -> None:
     cmdp = ss.CMDP(np.ones((1, 3, 1)), [[0.5] * 3], [[[0.5] * 3]], [0.0], horizon=2)
-    plan, _ = best_deterministic(cmdp.model, np.ones(2))
+    plan = best_response(cmdp.process, np.ones(2))
     np.testing.assert_array_equal(plan, [[0], [0]])
 
 
@@ -367,18 +337,11 @@ def test_compiled_kernels_give_the_bits_of_plain_python(arguments: Arguments, se
     model = ss.CMDP(**arguments).model
     rng = np.random.default_rng(seed)
     t = tables(arguments)
-    H, S, A = t.rewards.shape
-    policy, weights = random_policy(t.mask, rng), rng.random(1 + len(t.constraints))
+    H, S, _ = t.rewards.shape
     plain: dict[str, Any] = {
-        "values": policy_values, "plan": best_deterministic, "start": start_values, "expect": expect,
         "extremes": row_extremes, "successor": successor, "block": block,
     }  # fmt: skip
-    V = rng.random((3, S))
     calls: dict[str, tuple[Any, ...]] = {
-        "values": (model, policy),
-        "plan": (model, weights),
-        "start": (model.start, V),
-        "expect": (model.P, H - 1, S * A - 1, V[0]),
         "extremes": (model.P,),
         "successor": (model.P, H - 1, int(t.mask[-1].ravel().argmax()), float(rng.random())),
         "block": (model.P, H - 1),
@@ -391,12 +354,6 @@ def test_compiled_kernels_give_the_bits_of_plain_python(arguments: Arguments, se
                 strict=True,
             ):
                 np.testing.assert_array_equal(ours, theirs, err_msg=name)
-        flow: Any = add_occupancy
-        plan = best_deterministic(model, weights)[0]
-        one, other = np.zeros((H, S, A)), np.zeros((H, S, A))
-        add_occupancy(model, plan, 0.3, one)
-        flow.py_func(model, plan, 0.3, other)
-        np.testing.assert_array_equal(one, other)
         spread: Any = push
         first, second = np.zeros(S), np.zeros(S)
         push(model.P, 0, 0, 0.7, first)

@@ -11,7 +11,6 @@ import pytest
 import safespot as ss
 from safespot.problems import maze
 
-METHODS = pytest.mark.parametrize("method", ["lp", "columns"])
 SPARSE: list[tuple[str, dict[str, Any]]] = [
     ("river-swim", {}),
     ("deep-sea", {}),
@@ -62,19 +61,16 @@ def by_duality(S: int, H: int, limit: float) -> tuple[float, float]:
     return priced_swim(S, H, low) + low * limit, low
 
 
-@METHODS
 @pytest.mark.parametrize(
     ("states", "horizon", "limit"),
     [(6, 20, None), (6, 20, 3.0), (6, 20, 17.0), (2, 7, 3.0), (3, 9, None), (12, 40, 15.0)],
 )
-def test_river_swim_against_value_iteration(
-    states: int, horizon: int, limit: float | None, method: str
-) -> None:
+def test_river_swim_against_value_iteration(states: int, horizon: int, limit: float | None) -> None:
     cmdp = ss.problems.make("river-swim", states=states, horizon=horizon, limit=limit).cmdp
     assert cmdp.transitions.shape == (horizon, states, 2, states)
     assert cmdp.limits == pytest.approx([horizon / 2 if limit is None else limit])
     value, price = by_duality(states, horizon, float(cmdp.limits[0]))
-    best = ss.solve(cmdp, method)
+    best = ss.solve(cmdp)
     assert best.value == pytest.approx(value, abs=1e-8)
     assert best.multipliers == pytest.approx([price], abs=1e-6)
 
@@ -93,15 +89,14 @@ def test_river_swim_as_stated() -> None:
     assert ss.evaluate(cmdp, uniform).value == pytest.approx(0.043789, abs=6e-7)
 
 
-@METHODS
 @pytest.mark.parametrize(
     ("limit", "value", "multiplier"),
     [(0.4, 0.158, 0.37), (None, 0.38, 0.37), (1.5, 0.565, 0.37), (2.0, 0.602, 0.0)],
 )
 def test_two_places_and_two_steps_by_hand(
-    limit: float | None, value: float, multiplier: float, method: str
+    limit: float | None, value: float, multiplier: float
 ) -> None:
-    best = ss.solve(ss.problems.make("river-swim", states=2, horizon=2, limit=limit).cmdp, method)
+    best = ss.solve(ss.problems.make("river-swim", states=2, horizon=2, limit=limit).cmdp)
     assert best.value == pytest.approx(value, abs=1e-8)
     assert best.multipliers == pytest.approx([multiplier], abs=1e-8)
 
@@ -109,14 +104,13 @@ def test_two_places_and_two_steps_by_hand(
 # Deep sea.
 
 
-@METHODS
 @pytest.mark.parametrize("size", [1, 2, 5, 10, 20])
 @pytest.mark.parametrize("share", [None, 0.3, 0.95])
-def test_deep_sea_by_hand(size: int, share: float | None, method: str) -> None:
+def test_deep_sea_by_hand(size: int, share: float | None) -> None:
     limit = None if share is None else share * size
     cmdp = ss.problems.make("deep-sea", size=size, limit=limit).cmdp
     assert cmdp.rewards.shape == (size, size**2, 2)
-    best, expected = ss.solve(cmdp, method), 0.8 if share is None else share
+    best, expected = ss.solve(cmdp), 0.8 if share is None else share
     assert best.value == pytest.approx(expected, abs=1e-8)
     assert best.multipliers == pytest.approx([1 / size], abs=1e-8)
     # The only optimum: it decides in the first step, and stays on the diagonal.
@@ -201,16 +195,14 @@ def test_the_ways_through_the_maze(states: int, horizon: int, ways: tuple[int, i
 
 
 @pytest.mark.parametrize(
-    ("states", "method", "value", "multiplier", "free", "safe", "uniform"),
+    ("states", "value", "multiplier", "free", "safe", "uniform"),
     [
-        (60, "lp", 11.731083, 11.894204, 23.519677, 5.029577, 0.015744),
-        (60, "columns", 11.731083, 11.894204, 23.519677, 5.029577, 0.015744),
-        (200, "columns", 28.445145, 23.274021, 49.320253, 16.681380, 0.001833),
+        (60, 11.731083, 11.894204, 23.519677, 5.029577, 0.015744),
+        (200, 28.445145, 23.274021, 49.320253, 16.681380, 0.001833),
     ],
 )
 def test_the_slippery_maze_as_stated(
     states: int,
-    method: str,
     value: float,
     multiplier: float,
     free: float,
@@ -218,7 +210,7 @@ def test_the_slippery_maze_as_stated(
     uniform: float,
 ) -> None:
     cmdp = ss.problems.make("maze", states=states).cmdp
-    best = ss.solve(cmdp, method)
+    best = ss.solve(cmdp)
     assert best.value == pytest.approx(value, abs=6e-7)
     assert best.multipliers == pytest.approx([multiplier], abs=6e-7)
     assert ss.solve(cmdp.with_thresholds([cmdp.H])).value == pytest.approx(free, abs=6e-7)

@@ -11,8 +11,6 @@ import pytest
 
 import safespot as ss
 
-METHODS = pytest.mark.parametrize("method", ["lp", "columns"])
-
 
 @pytest.mark.parametrize("name", ss.problems.names())
 def test_every_problem_can_be_solved_and_played(name: str) -> None:
@@ -33,10 +31,9 @@ def test_every_problem_can_be_solved_and_played(name: str) -> None:
     assert episode.constraints.shape == (problem.cmdp.H, problem.cmdp.m)
 
 
-@METHODS
-def test_bandit_by_hand(method: str) -> None:
+def test_bandit_by_hand() -> None:
     cmdp = ss.problems.make("bandit").cmdp
-    best, safest = ss.solve(cmdp, method), ss.slater(cmdp)
+    best, safest = ss.solve(cmdp), ss.slater(cmdp)
     assert best.value == pytest.approx(7 / 10, abs=1e-8)
     assert best.multipliers == pytest.approx([3 / 5], abs=1e-8)
     assert best.policy[0, 0] == pytest.approx([1 / 2, 1 / 2], abs=1e-8)
@@ -45,10 +42,9 @@ def test_bandit_by_hand(method: str) -> None:
     assert safest.rho == pytest.approx(6 / 5, abs=1e-8)
 
 
-@METHODS
-def test_machine_by_hand(method: str) -> None:
+def test_machine_by_hand() -> None:
     cmdp = ss.problems.make("machine").cmdp
-    best, safest = ss.solve(cmdp, method), ss.slater(cmdp)
+    best, safest = ss.solve(cmdp), ss.slater(cmdp)
     assert best.value == pytest.approx(11, abs=1e-8)
     assert best.constraints == pytest.approx([1], abs=1e-8)
     assert best.multipliers == pytest.approx([3], abs=1e-8)
@@ -57,7 +53,6 @@ def test_machine_by_hand(method: str) -> None:
     assert safest.rho == pytest.approx(12 / 5, abs=1e-8)
 
 
-@METHODS
 @pytest.mark.parametrize(
     ("budget", "value", "multiplier"),
     [
@@ -72,9 +67,9 @@ def test_machine_by_hand(method: str) -> None:
     ],
 )
 def test_machine_along_its_concave_line(
-    budget: float, value: float, multiplier: float | None, method: str
+    budget: float, value: float, multiplier: float | None
 ) -> None:
-    best = ss.solve(ss.problems.make("machine", budget=budget).cmdp, method)
+    best = ss.solve(ss.problems.make("machine", budget=budget).cmdp)
     assert best.value == pytest.approx(value, abs=1e-8)
     assert best.constraints[0] <= budget + 1e-8
     if multiplier is not None:
@@ -95,11 +90,10 @@ def test_machines_policies_have_the_stated_values() -> None:
         assert reached.constraints == pytest.approx([strain], abs=1e-12)
 
 
-@METHODS
 @pytest.mark.parametrize("horizon", [1, 3, 10])
-def test_triage_by_hand(horizon: int, method: str) -> None:
+def test_triage_by_hand(horizon: int) -> None:
     cmdp = ss.problems.make("triage", horizon=horizon).cmdp
-    best, safest = ss.solve(cmdp, method), ss.slater(cmdp)
+    best, safest = ss.solve(cmdp), ss.slater(cmdp)
     assert best.value == pytest.approx(43 * horizon / 50, abs=1e-8)
     assert best.multipliers == pytest.approx([1 / 5, 3 / 5], abs=1e-8)
     assert best.constraints == pytest.approx([3 * horizon / 5, 7 * horizon / 10], abs=1e-8)

@@ -18,7 +18,6 @@ import pytest
 import safespot as ss
 from safespot.problems import icu_sepsis
 
-METHODS = pytest.mark.parametrize("method", ["lp", "columns"])
 ICU = pytest.mark.skipif(
     importlib.util.find_spec("icu_sepsis") is None,
     reason="the data of icu-sepsis are not installed: pip install 'safespot[icu]'",
@@ -63,7 +62,6 @@ KNOWN: list[tuple[str, dict[str, Any], float, float | None, float | None]] = [
 ]
 
 
-@METHODS
 @pytest.mark.parametrize(("name", "options", "value", "multiplier", "constraint"), KNOWN)
 def test_known_answers(
     name: str,
@@ -71,9 +69,8 @@ def test_known_answers(
     value: float,
     multiplier: float | None,
     constraint: float | None,
-    method: str,
 ) -> None:
-    best = ss.solve(ss.problems.make(name, **options).cmdp, method)
+    best = ss.solve(ss.problems.make(name, **options).cmdp)
     assert best.value == pytest.approx(value, abs=6e-7)
     assert best.gap <= 1e-8
     if constraint is not None:

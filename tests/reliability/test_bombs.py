@@ -36,7 +36,7 @@ from pathlib import Path
 import safespot as ss
 from safespot.data.model_files import read_cmdp
 from safespot.experiments import read_spec
-import duckdb, scipy.sparse, highspy
+import duckdb, scipy.sparse
 readers = {
     "cmdp": ss.CMDP.load, "learner": ss.learners.load, "certificate": ss.Certificate.load, "model": read_cmdp,
     "log": ss.read_log, "sweep": lambda path: read_spec(path).runs(),

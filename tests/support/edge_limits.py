@@ -18,8 +18,8 @@ import numpy as np
 from scipy.optimize import linprog
 
 import safespot as ss
-from safespot.column_generation import TOLERANCE, Column, largest_margin
-from safespot.model.dynamic_programming import best_deterministic
+from safespot.planning.columns import TOLERANCE, largest_margin
+from safespot.planning.process import Pricing
 
 AGREE = 1e-8  # beyond this the two methods disagree
 BACKWARD = 2e-12  # where room is scarce, limits may be taken to be off by this share of H
@@ -82,7 +82,7 @@ def at_the_edge(cmdp: ss.CMDP, rng: np.random.Generator) -> ss.CMDP:
     for _ in range(int(rng.integers(1, 3))):
         weights = rng.random(cmdp.m) * (rng.random(cmdp.m) < 0.7)
         weights[rng.integers(cmdp.m)] += rng.random()
-        reached.append(best_deterministic(cmdp.model, np.r_[0.0, weights])[1][1:])
+        reached.append(Pricing(cmdp.process)(np.r_[0.0, weights]).values[1:])
     limits = rng.dirichlet(np.ones(len(reached))) @ np.array(reached)
     kind = rng.integers(4)
     if kind > 0:
@@ -97,7 +97,7 @@ def at_the_edge(cmdp: ss.CMDP, rng: np.random.Generator) -> ss.CMDP:
 def judge(cmdp: ss.CMDP) -> Verdict:
     """Solve a model and check the answer."""
     model = cmdp.model
-    widest = largest_margin(lambda w: Column(*best_deterministic(model, w)[::-1]), model.limits)
+    widest = largest_margin(Pricing(cmdp.process), model.limits)
     margin = float((widest.values[1:] - model.limits).min())
     if not abs(widest.bound - margin) <= BACKWARD * cmdp.H:
         return Verdict(margin > 0.0, False, f"margin {margin} is bounded by {widest.bound}")

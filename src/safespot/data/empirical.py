@@ -20,9 +20,9 @@ from ..arrays import Float, Int, as_policy, frozen, place
 from ..display import Displayed
 from ..errors import InvalidFile, InvalidOption
 from ..evidence.interface import Interface, make_interface
-from ..learners.model_errors import standard_errors
-from ..learners.pooled_models import Known, Pooled, count_model, imagine, row_starts
 from ..model.cmdp import CMDP
+from ..planning.counted import Known, Pooled, count_model, imagine, row_starts
+from ..planning.errors import standard_errors
 from .logs import SHOWN, Log
 
 TRACE = 1e-9  # imaginary visits: enough for what nobody did to count as the worst, too few to matter elsewhere
@@ -64,7 +64,9 @@ class EmpiricalModel(Displayed):
         least = np.repeat([[0.0], [float(c.H)]], c.m, axis=1)
         nothing = Known(np.zeros((1 + c.m, 1, c.S * c.A)), np.zeros(1 + c.m, np.bool_))
         everything = np.ones((1, c.S * c.A), np.bool_)
-        model = count_model(self.pooled, imagine(f, TRACE, least, best=False), nothing, everything)
+        model = count_model(
+            self.pooled, imagine(f.H, f.m, TRACE, least, best=False), nothing, everything
+        )
         _, errors = standard_errors(model, nothing, pi, self.episodes)
         units = c.units
         return float(errors[0] * units.reward.scale), errors[1:] * np.abs(units.constraints.scale)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator
-from importlib.metadata import version
 from pathlib import Path
 
 import numba
@@ -29,7 +28,6 @@ def versions() -> dict[str, str]:
         "python": platform.python_version(),
         "numpy": np.__version__,
         "numba": numba.__version__,
-        "highspy": version("highspy"),
     }
 
 

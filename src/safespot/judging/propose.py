@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Bool, Float, Int, Policy, frozen
-from ..column_generation import Column, Mixture, best_mixture, largest_margin
 from ..display import Displayed
 from ..evidence.certificate import Certificate
 from ..kernels.jit import kernel
 from ..learners.learner import Learner, OnlineLearner
+from ..planning.columns import Column, Mixture, best_mixture, largest_margin
 from ..spot.planning import back_up
 from ..spot.visits import Successors
 from .certify import LearnedModel, certify, gather, plain_learner

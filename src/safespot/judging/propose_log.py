@@ -32,11 +32,12 @@ from ..evidence.meter import as_delta
 from ..evidence.statements import episode_sums, lower_bounds, statements
 from ..files import checksum
 from ..learners.epoch_options import Recipe
-from ..learners.model_errors import standard_errors
 from ..learners.options import AnyOptions
-from ..learners.pooled_models import Known, Plan, Pooled, count_model, imagine
 from ..learners.proposals import plan_with_margin
 from ..learners.stationarity import contradictions_of
+from ..planning.counted import Known, Pooled, count_model, imagine
+from ..planning.errors import standard_errors
+from ..planning.process import Plan
 from . import reasons
 from .played import Certified, certify_played
 from .reasons import Estimate, Followed, Seen
@@ -157,7 +158,7 @@ def propose(
     followed = _followed(pooled, f, cases)
     recipe = Recipe()
     known = Known(np.zeros((1 + f.m, 1, f.S * f.A)), np.zeros(1 + f.m, np.bool_))
-    imagined = imagine(f, recipe.pessimism, declared.values, best=False)
+    imagined = imagine(f.H, f.m, recipe.pessimism, declared.values, best=False)
     model = count_model(pooled, imagined, known, followed.mask)
     # What a trial of the difference D needs (`sequences.FixedMeans`), beyond what the limit's upper end covers.
     radius = math.sqrt(2.0 * (math.log(f.m / delta) + recipe.mixture)) + recipe.power

@@ -12,7 +12,7 @@ from ..data.logs import SHOWN, Log
 from ..evidence.certificate import Certificate
 from ..evidence.differences import Declared
 from ..evidence.interface import Interface
-from ..learners.pooled_models import Plan
+from ..planning.process import Plan
 
 
 class Seen(NamedTuple):

@@ -12,8 +12,8 @@ from ..arrays import SUM_TOLERANCE, Float, Policy, as_policy
 from ..errors import InvalidModel, InvalidOption
 from ..evidence.differences import Declared
 from ..evidence.interface import Interface
+from ..planning.counted import Known
 from .options import AnyOptions, Array, Count, Scales, option_record
-from .pooled_models import Known
 
 
 class Recipe(NamedTuple):

@@ -1,10 +1,10 @@
 """Exploring plans: optimistic in what they pay, careful with the limits.
 
 A plan in the model of the counts with imaginary visits to the best that can be, plus a bonus: standard errors of
-``L = V_r + sum_i lambda_i V_gi`` of every pair (`model_errors.with_bonus`), all of it paid in *reward*, so that a pair
-that was unlucky in its constraint is tried again and yet the plan keeps its limits in the model, with a margin of some
-standard errors of V_g, which the stance may take off. What exploring episodes fell short by and have not made up for is
-added whatever the stance.
+``L = V_r + sum_i lambda_i V_gi`` of every pair (`planning.errors`), all of it paid in *reward*, so that a pair that was
+unlucky in its constraint is tried again and yet the plan keeps its limits in the model, with a margin of some standard
+errors of V_g, which the stance may take off. What exploring episodes fell short by and have not made up for is added
+whatever the stance.
 
 How much of a phase explores follows from what such a plan promises beyond the best plan of the pessimistic model.
 """
@@ -14,10 +14,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..arrays import Float
+from ..planning.counted import Counted, Known
+from ..planning.errors import standard_errors, with_bonus
+from ..planning.process import Plan, best_plan
 from .epoch_options import Recipe
-from .model_errors import standard_errors, with_bonus
 from .phases import Memory, PhaseState
-from .pooled_models import Counted, Known, Plan, best_plan
 
 
 class Exploration(NamedTuple):
@@ -47,9 +48,9 @@ def explore(
     margin = recipe.care * standard_errors(hopeful, known, state.pi, t)[1][1:]
     owed = state.memory[Memory.OWED] / recipe.repayment
     targets = limits + side * margin + owed
-    plan = best_plan(hopeful, targets)
+    plan = best_plan(hopeful.process, targets)
     if sure is None:
         return Exploration(plan, 0.0)
-    best = float(best_plan(sure, targets).values[0])
+    best = float(best_plan(sure.process, targets).values[0])
     promised = (float(plan.values[0]) - best) / max(best, 1e-9)
     return Exploration(plan, min(recipe.exploring, recipe.eagerness * promised))

@@ -4,7 +4,7 @@
 
 The margin is what chance may do, so the stance may take it off:
 
-- the standard error of V_g in the model (delta method, `model_errors`),
+- the standard error of V_g in the model (delta method, `planning.errors`),
 - what its trial needs to prove it: ``deviation sqrt(2 ln(1/share) / length)``, with the deviation of the last trial.
 
 What breaks have shown is added whatever the stance: by how much the last one fell short of what the model promised. And
@@ -23,11 +23,12 @@ import numpy as np
 
 from ..arrays import Float
 from ..evidence.sequences import LARGEST
+from ..planning.counted import Counted, Known
+from ..planning.errors import standard_errors
+from ..planning.process import Plan, best_plan, widest_plan
 from .epoch_options import Recipe
 from .epoch_trials import TrialRates
-from .model_errors import standard_errors
 from .phases import BREAKS, Memory, PhaseState
-from .pooled_models import Counted, Known, Plan, best_plan, widest_plan
 
 
 class Proposal(NamedTuple):
@@ -81,24 +82,24 @@ def plan_with_margin(
 
     Returned with the room that was wanted; `last` ``[m]`` is that of the plan before, where it broke a limit too.
     """
-    plan = best_plan(model, limits + side * needs + shown)
+    plan = best_plan(model.process, limits + side * needs + shown)
     errors = standard_errors(model, known, plan.policy, episodes)[1][1:]
     margin = needs + recipe.caution * errors
     room, columns = side * margin + shown, plan.columns
     if last is not None:
         room = np.maximum(room, np.maximum(2.0 * last, last + margin))
     wanted = room
-    if proof and side > 0.0 and not best_plan(model, limits + room, columns).feasible:
-        plan = widest_plan(model, limits, columns)
+    if proof and side > 0.0 and not best_plan(model.process, limits + room, columns).feasible:
+        plan = widest_plan(model.process, limits, columns)
         values = standard_errors(model, known, plan.policy, episodes)[0][1:]
         if (values - limits >= recipe.hope * room).all():
             return plan, wanted
     for _ in range(recipe.halvings):
-        plan = best_plan(model, limits + room, columns)
+        plan = best_plan(model.process, limits + room, columns)
         if plan.feasible:
             return plan, wanted
         room = np.where(room > 0.0, room / 2.0, room)
-    return widest_plan(model, limits, columns), wanted
+    return widest_plan(model.process, limits, columns), wanted
 
 
 def trial_needs(

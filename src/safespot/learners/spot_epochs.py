@@ -15,7 +15,7 @@ The parts, in the order in which an episode meets them:
     epoch_options     what a user gives, and the constants
     phases            the clock, and the compiled step: counts, thresholds, the trial
     epoch_trials      what a trial proves, and its certificate
-    exploring         optimistic plans            pooled_models   models of the counts, plans in them
+    exploring         optimistic plans            pooling         the counts that models are made of
     proposals         plans with a margin         model_errors    what the counts leave open
     epoch_files       save and load
 
@@ -38,6 +38,8 @@ from ..evidence.behaviour import as_behaviour
 from ..evidence.certificate import policy_digest
 from ..evidence.interface import Doubts
 from ..evidence.totals import TotalRates, bounds_fit, grow_totals, total_rates
+from ..planning.counted import Counted, count_model, imagine
+from ..planning.errors import standard_errors
 from ..spot.window import Window, empty_window
 from ..syscalls import InterruptsDeferred
 from . import history, phases
@@ -66,9 +68,8 @@ from .epoch_trials import (
 )
 from .exploring import Exploration, explore
 from .learner import Learner
-from .model_errors import standard_errors
 from .phases import Memory, PhaseRates, PhaseState, empty_phases
-from .pooled_models import Counted, count_model, imagine, pool
+from .pooling import pool
 from .proposals import Proposal, propose, trial_needs
 from .stationarity import contradictions
 
@@ -351,7 +352,7 @@ class SpotEpochs(Learner):
 
     def _model(self, kappa: float, *, best: bool) -> Counted:
         f = self.interface
-        imagined = imagine(f, kappa, self.declared.values, best=best)
+        imagined = imagine(f.H, f.m, kappa, self.declared.values, best=best)
         return count_model(pool(self.statistics, f), imagined, self._known, self._mask)
 
     def _exploration(self, state: PhaseState) -> Exploration:

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Float
+from ..planning.counted import Pooled
 from ..spot.visits import Statistics
 from .counts import counts
-from .pooled_models import Pooled
 
 LEVEL = 1e-4  # the probability of any false alarm, about
 ENOUGH = 5.0  # expected counts from which the approximation holds
@@ -38,9 +38,7 @@ def contradictions_of(pooled: Pooled, A: int) -> list[tuple[int, int]]:
     if H * pairs * S > LARGEST:
         return []
     table = np.zeros((H * pairs, S))
-    table[np.repeat(np.arange(H * pairs), np.diff(pooled.first).ravel()), pooled.states] = (
-        pooled.counts
-    )
+    table[pooled.pairs, pooled.states] = pooled.counts
     return differing_steps(pooled.n, pooled.sums, table.reshape(H, pairs, S), A)
 
 

@@ -10,12 +10,14 @@ with costs and budgets (sense ``<=``) and in any declared range; `CMDP` keeps wh
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 
 from ..arrays import (
     SUM_TOLERANCE,
@@ -34,6 +36,7 @@ from ..display import Displayed
 from ..errors import InvalidFile, InvalidModel
 from ..files import check_memory, read_arrays, write_arrays
 from ..names import Names, make_names
+from ..planning.process import Process, make_process
 from ..units import Units, check_means, make_units, spread_thresholds
 from .transitions import Transitions, as_matrices, as_transitions, check_rows
 
@@ -196,6 +199,18 @@ class CMDP(Displayed):
     def constraint_ranges(self) -> tuple[tuple[float, float], ...]:
         """(low, high) of one step of each constraint."""
         return self.units.constraint_ranges
+
+    @functools.cached_property
+    def process(self) -> Process:
+        """The model as plans see it."""
+        P, model = self.model.P, self.model
+        dense = (sparse.csr_array(rows) for rows in P.dense)
+        rows = dense if P.dense.size else as_matrices(P, self.S)
+        pairs = self.S * self.A
+        return make_process(
+            rows, model.payoffs, model.start, model.mask,
+            np.zeros((1, pairs)), np.zeros((1 + self.m, self.H)),
+        )  # fmt: skip
 
     @property
     def limits(self) -> Float:

@@ -1,7 +1,7 @@
 """The oracle: exact values, the constrained optimum and the Slater policy of a known CMDP.
 
-`solve` has two independent methods that check each other: the linear program over occupancy measures
-(HiGHS), and column generation priced by backward induction, which is faster at every size.
+Column generation, priced by backward induction, finds the optimum; a linear program over occupancy measures is its
+check in the tests.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Float, Int, Policy, frozen
-from ..column_generation import TOLERANCE, Column, Mixture, best_mixture, largest_margin
+from ..arrays import Float, Policy, frozen
 from ..display import Displayed
-from ..errors import Infeasible, InvalidModel, InvalidOption, SolverError
+from ..errors import Infeasible, InvalidModel
 from ..names import Names
+from ..planning.columns import TOLERANCE, best_mixture, largest_margin
+from ..planning.process import Pricing, in_order, markov_policy
+from ..planning.process import evaluate as evaluate_policy
 from ..plotting import policy_chart
-from .cmdp import CMDP, Model
-from .dynamic_programming import add_occupancy, best_deterministic, policy_values
-from .occupancy_program import occupancy_program
+from .cmdp import CMDP
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,8 +47,8 @@ class Solution(Displayed):
     Examples:
         >>> import safespot as ss
         >>> best = ss.solve(ss.problems.make("machine", budget=2.0).cmdp)
-        >>> print(round(best.value, 6), best.constraints.round(6), best.method)
-        14.0 [2.] columns
+        >>> print(round(best.value, 6), best.constraints.round(6))
+        14.0 [2.]
         >>> print(best.policy[0, 0].round(6))
         [1. 0.]
 
@@ -59,7 +59,6 @@ class Solution(Displayed):
     policy: Policy  # [H, S, A]
     multipliers: Float  # [m], >= 0: what one unit of each limit is worth in reward
     gap: float  # no policy that keeps the limits has more than value + gap
-    method: str  # "columns" | "lp"
     visits: Float  # [H, S]: how often each state is met, in an episode
     names: Names
 
@@ -106,16 +105,12 @@ def evaluate(cmdp: CMDP, policy: ArrayLike) -> Evaluation:
 
     """
     cmdp = _as_cmdp(cmdp)
-    values = policy_values(cmdp.model, cmdp.policy(policy))
+    values = _values(cmdp, cmdp.policy(policy))
     return Evaluation(_value(cmdp, values), _constraints(cmdp, values))
 
 
-def solve(cmdp: CMDP, method: str = "columns") -> Solution:
+def solve(cmdp: CMDP) -> Solution:
     """The policy with the largest value among those that keep every limit.
-
-    Args:
-        cmdp: the known model.
-        method: "columns", or "lp" for the independent check.
 
     Raises:
         Infeasible: no policy keeps every limit.
@@ -128,27 +123,19 @@ def solve(cmdp: CMDP, method: str = "columns") -> Solution:
 
     """
     cmdp = _as_cmdp(cmdp)
-    if method not in ("columns", "lp"):
-        raise InvalidOption(f"method must be 'columns' or 'lp', got {method!r}.")
-    pricing = _Pricing(cmdp.model)
-    if method == "lp":
-        occupancy, multipliers = _occupancy_program(cmdp)
-        priced = pricing(np.r_[1.0, multipliers])
-        bound = float(priced.values @ np.r_[1.0, multipliers] - multipliers @ cmdp.model.limits)
-    else:
-        mixture = best_mixture(pricing, cmdp.model.limits)
-        if mixture is None:
-            raise _infeasible(cmdp)
-        occupancy, multipliers, bound = _mix(cmdp, mixture), mixture.multipliers, mixture.bound
+    pricing = Pricing(cmdp.process)
+    mixture = best_mixture(pricing, cmdp.model.limits)
+    if mixture is None:
+        raise _infeasible(cmdp)
+    occupancy, multipliers = pricing.occupancy(mixture), mixture.multipliers
     policy = _markov(cmdp, occupancy)
-    values = policy_values(cmdp.model, policy)
+    values = _values(cmdp, policy)
     return Solution(
         value=_value(cmdp, values),
         constraints=_constraints(cmdp, values),
         policy=policy,
         multipliers=frozen(cmdp.units.prices(multipliers)),
-        gap=max(0.0, bound - float(values[0])) * float(cmdp.units.reward.scale),
-        method=method,
+        gap=max(0.0, mixture.bound - float(values[0])) * float(cmdp.units.reward.scale),
         visits=frozen(occupancy.sum(axis=2)),
         names=cmdp.names,
     )
@@ -169,14 +156,14 @@ def slater(cmdp: CMDP) -> Slater:
 
     """
     cmdp = _as_cmdp(cmdp)
-    limits, pricing = cmdp.model.limits, _Pricing(cmdp.model)
+    limits, pricing = cmdp.model.limits, Pricing(cmdp.process)
     widest = largest_margin(pricing, limits)
     reach = float((widest.values[1:] - limits).min())
     if reach < -TOLERANCE * cmdp.H:
         raise _infeasible(cmdp)
     richest = best_mixture(pricing, limits + reach - TOLERANCE * cmdp.H, widest.columns)
-    policy = _markov(cmdp, _mix(cmdp, widest if richest is None else richest))
-    values = policy_values(cmdp.model, policy)
+    policy = _markov(cmdp, pricing.occupancy(widest if richest is None else richest))
+    values = _values(cmdp, policy)
     room = values[1:] - limits
     best = best_mixture(pricing, limits, widest.columns)
     optimum = float(values[0]) if best is None else float(best.values[0])
@@ -202,21 +189,16 @@ def _constraints(cmdp: CMDP, values: Float) -> Float:
     return frozen(cmdp.units.constraints.total_outside(values[1:], cmdp.H))
 
 
-class _Pricing:
-    """The deterministic policy ``[H,S]`` that maximizes a weighted sum of values."""
-
-    def __init__(self, model: Model) -> None:
-        self.model = model
-
-    def __call__(self, weights: Float) -> Column[Int]:
-        plan, values = best_deterministic(self.model, weights)
-        return Column(values, plan)
+def _values(cmdp: CMDP, policy: Policy) -> Float:
+    """Return the inside values ``[1+m]`` of a policy, at the start."""
+    V, _ = evaluate_policy(cmdp.process, policy)
+    return in_order(V[:, 0] * cmdp.process.start)
 
 
 def _infeasible(cmdp: CMDP) -> Infeasible:
     """The error that says which limit cannot be kept, and the best that can be reached."""
     units, H, limits = cmdp.units, cmdp.H, cmdp.limits
-    pricing = _Pricing(cmdp.model)
+    pricing = Pricing(cmdp.process)
     best = []
     for i in range(cmdp.m):
         reach = pricing(np.eye(1, 1 + cmdp.m, 1 + i)[0]).values[1:]
@@ -239,63 +221,7 @@ def _infeasible(cmdp: CMDP) -> Infeasible:
     )
 
 
-def _mix(cmdp: CMDP, mixture: Mixture[Int]) -> Float:
-    """The occupancy measure ``[H,S,A]`` of a mixture of deterministic policies."""
-    occupancy = np.zeros((cmdp.H, cmdp.S, cmdp.A))
-    for weight, plan in zip(mixture.weights, mixture.plans, strict=True):
-        add_occupancy(cmdp.model, plan, weight, occupancy)
-    return occupancy
-
-
 def _markov(cmdp: CMDP, occupancy: Float) -> Policy:
     """The Markov policy with this occupancy measure; where nothing goes, the lowest admissible action."""
-    visits = occupancy.sum(axis=2, keepdims=True)
-    mask = cmdp.model.mask.reshape(-1, cmdp.S, cmdp.A)
-    lowest = np.eye(cmdp.A)[mask.argmax(axis=2)]
-    policy = np.where(visits > 0.0, occupancy / np.where(visits > 0.0, visits, 1.0), lowest)
-    return frozen(policy / policy.sum(axis=2, keepdims=True))
-
-
-def _occupancy_program(cmdp: CMDP, solver: str = "choose") -> tuple[Float, Float]:
-    """The linear program over occupancy measures: (occupancy ``[H,S,A]``, multipliers ``[m]``).
-
-    Variables x[h,s,a] >= 0 on admissible pairs. Rows: sum_a x[h,s,a] = what flows in; then the limits.
-    """
-    import highspy
-
-    program = occupancy_program(cmdp)
-    highs = highspy.Highs()
-    for option, value in (
-        ("output_flag", False),
-        ("threads", 1),
-        ("solver", solver),
-        ("primal_feasibility_tolerance", TOLERANCE),
-        ("dual_feasibility_tolerance", TOLERANCE),
-    ):
-        highs.setOptionValue(option, value)
-    lp = highspy.HighsLp()
-    matrix = program.matrix
-    lp.num_row_, lp.num_col_ = matrix.shape
-    lp.col_cost_ = -program.rewards
-    lp.col_lower_, lp.col_upper_ = np.zeros(lp.num_col_), np.full(lp.num_col_, highspy.kHighsInf)
-    lp.row_lower_, lp.row_upper_ = program.lower, program.upper
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    lp.a_matrix_.start_, lp.a_matrix_.index_ = matrix.indptr, matrix.indices
-    lp.a_matrix_.value_ = matrix.data
-    highs.passModel(lp)
-    highs.run()
-    status = highs.modelStatusToString(highs.getModelStatus())
-    if status in ("Infeasible", "Primal infeasible or unbounded"):
-        if best_mixture(_Pricing(cmdp.model), cmdp.model.limits) is None:
-            raise _infeasible(cmdp)
-        raise SolverError(
-            f"HiGHS takes the limits of {cmdp!r} for infeasible, but they can just be kept. Use the "
-            "method 'columns', which is exact."
-        )
-    if status != "Optimal":
-        raise SolverError(f"HiGHS ended with '{status}' on the occupancy program of {cmdp!r}.")
-    solution = highs.getSolution()
-    occupancy = np.zeros(cmdp.H * cmdp.S * cmdp.A)
-    occupancy[program.pairs] = np.array(solution.col_value).clip(0.0)
-    multipliers = np.array(solution.row_dual)[-cmdp.m :].clip(0.0)
-    return occupancy.reshape(cmdp.H, cmdp.S, cmdp.A), multipliers
+    lowest = cmdp.model.mask.reshape(-1, cmdp.S, cmdp.A).argmax(axis=2)
+    return frozen(markov_policy(occupancy, lowest))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..arrays import SUM_TOLERANCE, Bool, Float, as_floats, first, frozen, place
 from ..errors import InvalidModel
 from ..kernels.jit import inlined, seldom
-from ..kernels.sums import SHORT, add_at, dot_at
+from ..kernels.sums import SHORT, add_at
 
 
 class Transitions(NamedTuple):
@@ -183,40 +183,6 @@ def row_extremes(P: Transitions) -> tuple[Float, Float]:
                     low[k, row] = min(low[k, row], P.probabilities[j])
                     sums[k, row] += P.probabilities[j]
     return low, sums
-
-
-@inlined
-def expect(P: Transitions, h: int, row: int, V: Float) -> float:
-    """``sum_s' p(s' | h, row) V(s')`` for one pair, row = s*A + a."""
-    k = block(P, h)
-    total = 0.0
-    if P.dense.shape[0] > 0:
-        for n in range(P.dense.shape[2]):
-            total += P.dense[k, row, n] * V[n]
-    else:
-        total = dot_at(P.probabilities, P.successors, P.starts[k, row], P.starts[k, row + 1], V)
-    return total
-
-
-@inlined
-def expect_all(P: Transitions, h: int, allowed: Bool, V: Float, out: Float) -> None:
-    """`expect` for all pairs that are `allowed`, written to `out` ``[S*A]``; nobody reads the others.
-
-    Dense rows go four at a time, each with a sum of its own, so that an addition need not wait for the one before.
-    """
-    k, rows = block(P, h), out.shape[0]
-    whole = rows - rows % 4 if P.dense.shape[0] > 0 else 0
-    for row in range(0, whole, 4):
-        a, b, c, d = 0.0, 0.0, 0.0, 0.0
-        for n in range(P.dense.shape[2]):
-            a += P.dense[k, row, n] * V[n]
-            b += P.dense[k, row + 1, n] * V[n]
-            c += P.dense[k, row + 2, n] * V[n]
-            d += P.dense[k, row + 3, n] * V[n]
-        out[row], out[row + 1], out[row + 2], out[row + 3] = a, b, c, d
-    for row in range(whole, rows):
-        if allowed[row]:
-            out[row] = expect(P, h, row, V)
 
 
 @inlined

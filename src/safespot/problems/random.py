@@ -18,8 +18,8 @@ import numpy as np
 from ..arrays import Float, Int, as_count
 from ..errors import InvalidOption
 from ..model.cmdp import CMDP
-from ..model.dynamic_programming import best_deterministic
 from ..model.problem import Problem
+from ..planning.process import best_response, plan_values
 
 DENSE = 2**20  # entries of [S,A,S] up to which a model with few successors is kept dense
 
@@ -68,7 +68,7 @@ def make(
     rewards = _uniforms(bits, S * A).reshape(S, A)
     g = _uniforms(bits, m * S * A).reshape(m, S, A)
     free = CMDP(_transitions(where, probabilities, S, A), rewards, g, np.zeros(m), horizon=H)
-    _, values = best_deterministic(free.model, np.r_[0.0, np.ones(m)])
+    values = plan_values(free.process, best_response(free.process, np.r_[0.0, np.ones(m)]))
     return Problem(free.with_thresholds((values[1:] - margin).clip(0.0)))
 
 

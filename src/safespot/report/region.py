@@ -16,8 +16,8 @@ from scipy.spatial import ConvexHull, QhullError
 from ..arrays import Float
 from ..errors import Infeasible
 from ..model.cmdp import CMDP
-from ..model.dynamic_programming import best_deterministic
 from ..model.oracle import solve
+from ..planning.process import best_response, plan_values
 
 PRECISION = 5e-4  # of the polygon's size: what an eye does not see
 DEPTH = 6  # how often an edge is divided at most
@@ -86,8 +86,7 @@ def hull(points: Float) -> Float:
 
 
 def _farthest(cmdp: CMDP, weights: Float) -> Float:
-    values: Float = best_deterministic(cmdp.model, weights)[1]
-    return values
+    return plan_values(cmdp.process, best_response(cmdp.process, weights))
 
 
 def _around(cmdp: CMDP, plane: Float) -> list[Float]:

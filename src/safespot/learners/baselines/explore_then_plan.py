@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...planning.process import Plan
 from ..exploring import Exploration
 from ..phases import PhaseState
-from ..pooled_models import Plan
 from ..spot_epochs import SpotEpochs
 
 SHARE = 1.0 / 3.0  # of a phase, in which actions are drawn at random

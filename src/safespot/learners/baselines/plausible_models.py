@@ -20,8 +20,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ...arrays import Bool, Float, Int, Policy
-from ...column_generation import Column, best_mixture, largest_margin
 from ...kernels.jit import inlined, kernel
+from ...planning.columns import Column, best_mixture, largest_margin
 from ...spot.optimism import Radii
 from ...spot.visits import Statistics
 from ..counts import write_counts

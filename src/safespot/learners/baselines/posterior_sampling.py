@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...planning.counted import count_model, imagine
+from ...planning.process import best_plan
 from ..exploring import Exploration
 from ..phases import PhaseState
-from ..pooled_models import best_plan, count_model, imagine, pool
+from ..pooling import pool
 from ..spot_epochs import SpotEpochs
 
 PRIOR = 0.5  # of each end of a signal's mean (Jeffreys)
@@ -37,11 +39,11 @@ class PosteriorSampling(SpotEpochs):
         f, kappa = self.interface, self.recipe.optimism
         pooled = pool(self.statistics, f)
         drawn = rng.gamma(pooled.counts)
-        rows = np.repeat(np.arange(pooled.n.size), np.diff(pooled.first, axis=1).reshape(-1))
+        rows = pooled.pairs
         totals = np.bincount(rows, drawn, pooled.n.size)
         scale = pooled.n.reshape(-1) / np.where(totals > 0.0, totals, 1.0)
         means = rng.beta(pooled.sums + PRIOR, (pooled.n - pooled.sums).clip(0.0) + PRIOR)
         sampled = pooled._replace(counts=drawn * scale[rows], sums=means * pooled.n)
-        imagined = imagine(f, kappa, self.declared.values, best=True)
+        imagined = imagine(f.H, f.m, kappa, self.declared.values, best=True)
         model = count_model(sampled, imagined, self._known, self._mask)
-        return Exploration(best_plan(model, self.limits), self.recipe.exploring)
+        return Exploration(best_plan(model.process, self.limits), self.recipe.exploring)

@@ -19,8 +19,8 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from .arrays import Float
-from .errors import SolverError
+from ..arrays import Float
+from ..errors import SolverError
 from .simplex import Simplex
 
 Plan = TypeVar("Plan")

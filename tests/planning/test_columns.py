@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from safespot.column_generation import Column, Price, best_mixture, largest_margin
+from safespot.planning.columns import Column, Price, best_mixture, largest_margin
 
 TIGHT: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import safespot as ss
-from safespot.learners import model_errors
-from safespot.learners import pooled_models as pm
+from safespot.learners.pooling import pool
+from safespot.planning import counted as pm
+from safespot.planning import errors as model_errors
+from safespot.planning import process as pp
 from safespot.spot import visits
 
 Array = Any
@@ -41,7 +43,7 @@ def counted(stationary: bool, seed: int = 0) -> tuple[ss.Problem, Any, Array]:
 @pytest.mark.parametrize("stationary", [True, False])
 def test_counts_are_pooled(stationary: bool) -> None:
     _, learner, table = counted(stationary)
-    pooled = pm.pool(learner.statistics, learner.interface)
+    pooled = pool(learner.statistics, learner.interface)
     expected = table.sum(axis=0, keepdims=True) if stationary else table
     found = np.zeros_like(expected).reshape(len(expected), 8, 4)
     for k in range(len(expected)):
@@ -77,10 +79,10 @@ def test_plans_without_imaginary_visits_are_the_optima_of_the_counts(limit: floa
     f = learner.interface
     cmdp = empirical(learner, table, True, limit)
     totals = np.array([[0.0], [3.0]])
-    tiny = pm.imagine(f, 1e-9, totals, best=False)
+    tiny = pm.imagine(f.H, f.m, 1e-9, totals, best=False)
     mask = np.ones((1, 8), bool)
-    model = pm.count_model(pm.pool(learner.statistics, f), tiny, NOTHING, mask)
-    plan = pm.best_plan(model, np.array([limit]))
+    model = pm.count_model(pool(learner.statistics, f), tiny, NOTHING, mask)
+    plan = pp.best_plan(model.process, np.array([limit]))
     best = ss.solve(cmdp)
     assert plan.feasible
     assert plan.values[0] == pytest.approx(best.value, abs=1e-6)
@@ -91,7 +93,7 @@ def test_plans_without_imaginary_visits_are_the_optima_of_the_counts(limit: floa
     values, errors = model_errors.standard_errors(model, NOTHING, plan.policy, 200)
     np.testing.assert_allclose(values, plan.values, atol=1e-6)
     assert 0.0 < errors[0] < 0.5
-    assert not pm.best_plan(model, np.array([2.9])).feasible
+    assert not pp.best_plan(model.process, np.array([2.9])).feasible
 
 
 def test_imaginary_visits_pay_the_best_or_the_worst_of_what_is_left() -> None:
@@ -103,25 +105,25 @@ def test_imaginary_visits_pay_the_best_or_the_worst_of_what_is_left() -> None:
     learner = ss.learners.make("uniform", problem.interface, episodes=None)
     learner.observe(ss.play(problem, learner.policy, ss.streams(0), 1))
     f, mask = learner.interface, np.ones((1, 1), bool)
-    pooled = pm.pool(learner.statistics, f)
+    pooled = pool(learner.statistics, f)
     for best, totals, ends in (
         (True, (0.0, 3.0), ([3, 2, 1], [3, 2, 1])),
         (True, (0.0, 1.2), ([3, 2, 1], [1.2, 1.2, 1])),
         (False, (0.0, 3.0), ([0, 0, 0], [0, 0, 0])),
         (False, (1.2, 3.0), ([0, 0, 0], [1.2, 0.2, 0])),
     ):
-        imagined = pm.imagine(f, 0.5, np.array(totals)[:, None], best=best)
+        imagined = pm.imagine(f.H, f.m, 0.5, np.array(totals)[:, None], best=best)
         model = pm.count_model(pooled, imagined, NOTHING, mask)
         value = np.zeros(2)
         for h in (2, 1, 0):
             value = (3 * 0.5 + 3 * value + 0.5 * np.array([end[h] for end in ends])) / 3.5
-        np.testing.assert_allclose(pm.best_plan(model, np.array([-9.0])).values, value)
+        np.testing.assert_allclose(pp.best_plan(model.process, np.array([-9.0])).values, value)
         known = pm.Known(np.full((2, 1, 1), 0.7), np.array([True, False]))
         model = pm.count_model(pooled, imagined, known, mask)
         reward = 0.0
         for h in (2, 1, 0):
             reward = 0.7 + (3 * reward + 0.5 * np.r_[ends[0], 0][h + 1]) / 3.5
-        found = pm.best_plan(model, np.array([-9.0])).values
+        found = pp.best_plan(model.process, np.array([-9.0])).values
         np.testing.assert_allclose(found, [reward, value[1]])
 
 
@@ -135,9 +137,11 @@ def test_standard_errors_are_those_of_many_repetitions() -> None:
         streams = ss.streams(seed)
         for t in range(1, 61):
             learner.observe(ss.play(problem, learner.policy, streams, t))
-        imagined = pm.imagine(learner.interface, 1e-9, np.array([[0.0], [3.0]]), best=False)
+        imagined = pm.imagine(
+            learner.interface.H, learner.interface.m, 1e-9, np.array([[0.0], [3.0]]), best=False
+        )
         model = pm.count_model(
-            pm.pool(learner.statistics, learner.interface), imagined, NOTHING, np.ones((1, 8), bool)
+            pool(learner.statistics, learner.interface), imagined, NOTHING, np.ones((1, 8), bool)
         )
         value, error = model_errors.standard_errors(model, NOTHING, policy, 60)
         values.append(value[1])

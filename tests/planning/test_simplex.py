@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safespot.simplex import Simplex
-from tests.test_column_generation import best_by_program, lists, margin_by_program
+from safespot.planning.simplex import Simplex
+from tests.planning.test_columns import best_by_program, lists, margin_by_program
 
 
 def columns(table: Any, thresholds: Any) -> list[tuple[float, list[float]]]:

@@ -1,17 +1,17 @@
-"""The linear program over occupancy measures: the independent check of column generation, for any solver."""
+"""The linear program over occupancy measures: an independent check of column generation, by SciPy's linprog."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
+from scipy.optimize import linprog
 
-from ..arrays import Float, Int
-from .cmdp import CMDP
-from .transitions import as_matrices
+import safespot as ss
+from safespot.arrays import Float, Int
 
-if TYPE_CHECKING:
-    from scipy import sparse
+TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
 class OccupancyProgram(NamedTuple):
@@ -24,13 +24,10 @@ class OccupancyProgram(NamedTuple):
     pairs: Int  # [variables]: h*S*A + s*A + a
 
 
-def occupancy_program(cmdp: CMDP) -> OccupancyProgram:
-    """The linear program over occupancy measures, ready for any solver."""
-    from scipy import sparse
-
+def occupancy_program(cmdp: ss.CMDP) -> OccupancyProgram:
+    """Return the linear program over occupancy measures, for any solver."""
     H, S, A, m, model = cmdp.H, cmdp.S, cmdp.A, cmdp.m, cmdp.model
-    P = model.P
-    blocks = [sparse.csr_array(rows) for rows in P.dense] if P.dense.size else as_matrices(P, S)
+    blocks = list(cmdp.process.rows)
     blocks = blocks * H if len(blocks) == 1 else blocks
     out = sparse.kron(sparse.identity(H * S), np.ones((1, A)), format="csr")  # sum_a x[h,s,a]
     inflow = sparse.block_diag(blocks[:-1]).T if H > 1 else sparse.csr_array((0, 0))
@@ -54,3 +51,24 @@ def occupancy_program(cmdp: CMDP) -> OccupancyProgram:
         upper=np.r_[first, np.full(m, np.inf)],
         pairs=pairs,
     )
+
+
+class ProgramOptimum(NamedTuple):
+    """What the linear program says, inside."""
+
+    value: float
+    multipliers: Float  # [m]
+
+
+def program_optimum(cmdp: ss.CMDP, method: str = "highs") -> ProgramOptimum | None:
+    """Return the constrained optimum by linprog; None where it calls the limits infeasible, or gives up."""
+    program, m = occupancy_program(cmdp), cmdp.m
+    flow, limits = program.matrix[:-m], program.matrix[-m:]
+    solve: Any = linprog
+    answer = solve(
+        -program.rewards, A_eq=flow, b_eq=program.lower[:-m], A_ub=-limits,
+        b_ub=-program.lower[-m:], method=method, options=TIGHT,
+    )  # fmt: skip
+    if answer.status != 0:
+        return None
+    return ProgramOptimum(-float(answer.fun), -np.asarray(answer.ineqlin.marginals).clip(max=0.0))

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from safespot.learners import model_errors as me
-from safespot.learners import pooled_models as pm
 from safespot.learners import stationarity
+from safespot.planning import counted as pm
+from safespot.planning import errors as me
+from safespot.planning import process as pp
 
 Array = Any
 H, S, A, M = 3, 4, 2, 2
@@ -55,21 +56,24 @@ def evaluated(model: pm.Counted, table: Array, pi: Array) -> tuple[Array, Array]
     """Values ``[1+m, H+1, S]`` and occupancy ``[H, S*A]`` by products of matrices."""
     V, q = np.zeros((1 + M, H + 1, S)), np.zeros((H, PAIRS))
     for h in reversed(range(H)):
-        w = steps(model.weight, h)
-        ahead = np.einsum("rz,cz->cr", steps(table, h), V[:, h + 1]) + model.imagined[:, h, None]
-        Q = np.stack([steps(each, h) for each in model.payoffs]) + w * ahead
+        w = steps(model.process.share, h)
+        ahead = (
+            np.einsum("rz,cz->cr", steps(table, h), V[:, h + 1])
+            + model.process.imagined[:, h, None]
+        )
+        Q = np.stack([steps(each, h) for each in model.process.payoffs]) + w * ahead
         V[:, h] = (Q.reshape(1 + M, S, A) * pi[h]).sum(axis=2)
     now = model.pooled.start
     for h in range(H):
         q[h] = (now[:, None] * pi[h]).reshape(-1)
-        now = (q[h] * steps(model.weight, h)) @ steps(table, h)
+        now = (q[h] * steps(model.process.share, h)) @ steps(table, h)
     return V, q
 
 
 @pytest.mark.parametrize("K", [1, H])
 def test_a_policy_is_evaluated_in_the_model_of_the_counts(K: int) -> None:
     (model, table), pi = made(K), policy_of(1)
-    V, q = me.evaluate_counted(model, pi)
+    V, q = pp.evaluate(model.process, pi)
     expected = evaluated(model, table, pi)
     np.testing.assert_allclose(V, expected[0], rtol=1e-12)
     np.testing.assert_allclose(q, expected[1], rtol=1e-12)
@@ -112,7 +116,7 @@ def test_a_bonus_is_paid_in_reward_and_is_no_more_than_what_may_come(K: int) -> 
     noise = (w**2 * [1, 1, 0]) @ (means * (1.0 - means)).reshape(1 + M, -1)
     for scale in (0.5, 50.0):
         found = me.with_bonus(model, known, pi, lam, scale)
-        assert found.payoffs.shape == (1 + M, H, PAIRS)
+        assert found.process.payoffs.shape == (1 + M, H, PAIRS)
         for h in range(H):
             half = np.ptp(L[h + 1]) / 2.0
             for row in range(PAIRS):
@@ -122,10 +126,12 @@ def test_a_bonus_is_paid_in_reward_and_is_no_more_than_what_may_come(K: int) -> 
                     apart = counts @ L[h + 1] ** 2 - (counts @ L[h + 1]) ** 2 / visits + half**2
                     of_signals = noise.reshape(K, PAIRS)[h if K > 1 else 0, row]
                     error = np.sqrt((apart / (visits + 1.0) + of_signals) / visits)
-                paid = steps(model.payoffs[0], h)[row] + min(scale * error, H - h)
-                assert found.payoffs[0, h, row] == pytest.approx(paid, rel=1e-9)
+                paid = steps(model.process.payoffs[0], h)[row] + min(scale * error, H - h)
+                assert found.process.payoffs[0, h, row] == pytest.approx(paid, rel=1e-9)
                 for c in (1, 2):
-                    assert found.payoffs[c, h, row] == steps(model.payoffs[c], h)[row]
+                    assert (
+                        found.process.payoffs[c, h, row] == steps(model.process.payoffs[c], h)[row]
+                    )
         assert found.pooled is model.pooled
 
 
@@ -211,30 +217,29 @@ def test_the_best_response_is_that_of_backward_induction(K: int, masked: bool) -
     if masked:
         mask = rng.random((H, PAIRS)) < 0.6
         mask[:, ::A] |= ~mask[:, 1::A]
-    model = model._replace(mask=mask)
+    model = model._replace(process=model.process._replace(mask=mask))
     for weights in (np.array([1.0, 0.0, 0.0]), np.array([0.5, 1.0, 2.0])):
-        column = pm.Pricing(model)(weights)
+        column = pp.Pricing(model.process)(weights)
         V, plan = np.zeros(S), np.zeros((H, S), int)
         for h in reversed(range(H)):
-            payoffs = weights @ np.stack([steps(each, h) for each in model.payoffs])
-            ahead = steps(table, h) @ V + weights @ model.imagined[:, h]
-            Q = np.where(steps(mask, h), payoffs + steps(model.weight, h) * ahead, -np.inf)
+            payoffs = weights @ np.stack([steps(each, h) for each in model.process.payoffs])
+            ahead = steps(table, h) @ V + weights @ model.process.imagined[:, h]
+            Q = np.where(steps(mask, h), payoffs + steps(model.process.share, h) * ahead, -np.inf)
             plan[h], V = Q.reshape(S, A).argmax(axis=1), Q.reshape(S, A).max(axis=1)
         np.testing.assert_array_equal(column.plan, plan)
         values, q = evaluated(model, table, np.eye(A)[plan])
         np.testing.assert_allclose(column.values, values[:, 0] @ model.pooled.start, rtol=1e-12)
         assert weights @ column.values == pytest.approx(V @ model.pooled.start)
-        occupancy = np.ones((H, S, A))
-        pm.add_counted_occupancy(model.pooled, model.weight, plan, 0.25, occupancy)
-        np.testing.assert_allclose(occupancy.reshape(H, PAIRS), 1.0 + 0.25 * q, rtol=1e-12)
+        occupancy = pp.plan_occupancy(model.process, plan, 0.25)
+        np.testing.assert_allclose(occupancy.reshape(H, PAIRS), 0.25 * q, rtol=1e-12)
 
 
 @pytest.mark.parametrize("K", [1, H])
 def test_plans_keep_their_limits_in_the_model_and_say_what_they_promise(K: int) -> None:
     model, table = made(K, 9)
-    free = pm.best_plan(model, np.full(M, -9.0))
+    free = pp.best_plan(model.process, np.full(M, -9.0))
     limits = free.values[1:] + np.array([0.05, -1.0])
-    plan = pm.best_plan(model, limits)
+    plan = pp.best_plan(model.process, limits)
     assert plan.feasible
     assert (plan.values[1:] >= limits - 1e-9).all()
     assert plan.values[0] < free.values[0]
@@ -243,20 +248,20 @@ def test_plans_keep_their_limits_in_the_model_and_say_what_they_promise(K: int) 
     np.testing.assert_allclose(plan.policy.sum(axis=2), 1.0)
     values, q = evaluated(model, table, plan.policy)
     np.testing.assert_allclose(values[:, 0] @ model.pooled.start, plan.values, rtol=1e-9)
-    none = pm.best_plan(model, np.full(M, 99.0))
+    none = pp.best_plan(model.process, np.full(M, 99.0))
     assert not none.feasible
-    widest = pm.widest_plan(model, np.full(M, 99.0))
+    widest = pp.widest_plan(model.process, np.full(M, 99.0))
     np.testing.assert_allclose(none.values, widest.values)
     margins = [(each.values[1:]).min() for each in (widest, plan, free)]
     assert margins[0] >= max(margins) - 1e-9
     # Where a mixture never goes, the plan is its best response.
     nowhere = q.reshape(H, S, A).sum(axis=2) == 0.0
-    response = pm.Pricing(model)(np.r_[1.0, plan.multipliers]).plan
+    response = pp.Pricing(model.process)(np.r_[1.0, plan.multipliers]).plan
     assert (plan.policy[nowhere] == np.eye(A)[response][nowhere]).all()
     entries = len(model.pooled.counts) // K
     assert plan.work % (H * (entries + PAIRS)) == 0
     assert plan.work > 0
-    again = pm.best_plan(model, limits, plan.columns)
+    again = pp.best_plan(model.process, limits, plan.columns)
     np.testing.assert_allclose(again.values, plan.values, rtol=1e-9)
     assert again.work <= plan.work
 
@@ -269,11 +274,13 @@ def test_known_payoffs_are_paid_as_they_are(K: int, of_steps: int) -> None:
     known = pm.Known(
         np.random.default_rng(3).random((1 + M, of_steps, PAIRS)), np.array([True, False, True])
     )
-    found = pm.count_model(model.pooled, pm.Imagined(0.75, pays), known, model.mask)
+    found = pm.count_model(model.pooled, pm.Imagined(0.75, pays), known, model.process.mask)
     weight = 1.0 / (model.pooled.n + 0.75)
-    np.testing.assert_allclose(found.weight, weight)
+    np.testing.assert_allclose(found.process.share, weight)
     for h in range(H):
         for c in range(1 + M):
             paid = steps(known.payoffs[c], h) if c != 1 else steps(model.pooled.sums[1] * weight, h)
-            np.testing.assert_allclose(steps(found.payoffs[c], h), paid)
-            assert found.imagined[c, h] == pytest.approx(0.75 * pays[c, h if c == 1 else h + 1])
+            np.testing.assert_allclose(steps(found.process.payoffs[c], h), paid)
+            assert found.process.imagined[c, h] == pytest.approx(
+                0.75 * pays[c, h if c == 1 else h + 1]
+            )

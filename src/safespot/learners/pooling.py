@@ -1,0 +1,49 @@
+"""The counts of a learner, as models are made of them: shared by the steps where the process is stationary."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import Float, Int
+from ..evidence.interface import Interface
+from ..planning.counted import Pooled, row_starts
+from ..spot.visits import Statistics, Successors
+
+
+def pool(statistics: Statistics, f: Interface) -> Pooled:
+    """Return the counts, one row of pairs for all steps where these are alike, else one for each."""
+    n, sums, finished = statistics.n, statistics.sums, int(statistics.starts.sum())
+    if f.stationary:
+        n, sums = n.sum(axis=0, keepdims=True), sums.sum(axis=1, keepdims=True)
+    start = np.zeros(f.S)
+    if f.start is not None:
+        start[f.start] = 1.0
+    else:
+        start[:] = statistics.starts / finished if finished else 1.0 / f.S
+    rows = _dense_rows if statistics.successors.dense.shape[0] > 0 else _listed_rows
+    return Pooled(n.astype(np.float64), sums, *rows(statistics.successors, f), start)
+
+
+def _dense_rows(successors: Successors, f: Interface) -> tuple[Int, NDArray[np.int32], Float]:
+    """Return (where rows begin, successors, counts) of a dense block."""
+    dense = successors.dense.sum(axis=0, keepdims=True) if f.stationary else successors.dense
+    table = np.ascontiguousarray(dense.transpose(0, 2, 1))  # [K, S*A, S]
+    seen = table > 0.0
+    ends = np.cumsum(seen.sum(axis=2))
+    return row_starts(ends, len(table)), np.nonzero(seen)[2].astype(np.int32), table[seen]
+
+
+def _listed_rows(successors: Successors, f: Interface) -> tuple[Int, NDArray[np.int32], Float]:
+    """Return the same of lists in a pool."""
+    lengths = successors.length.ravel()
+    before = np.cumsum(lengths) - lengths
+    entries = np.repeat(successors.where.ravel() - before, lengths) + np.arange(lengths.sum())
+    h, s = np.divmod(np.repeat(np.arange(f.H * f.S), lengths), f.S)
+    K = 1 if f.stationary else f.H
+    rows = ((h if K > 1 else 0) * f.S + s) * f.A + successors.actions[entries]
+    keys, which = np.unique(rows * f.S + successors.states[entries], return_inverse=True)
+    counts = np.bincount(which, successors.counts[entries], len(keys))
+    pairs, states = np.divmod(keys, f.S)
+    ends = np.cumsum(np.bincount(pairs, minlength=K * f.S * f.A))
+    return row_starts(ends, K), states.astype(np.int32), counts.astype(np.float64)
