@@ -77,7 +77,7 @@ def measure(box: ss.BlackBox) -> tuple[float, float, float, int]:
     env, observe, whole = box.env, Clock(learner.observe), Clock(carry_on)
     env.step, env.reset = step, reset = Clock(env.step), Clock(env.reset)
     try:
-        whole(EnvTraining(box, learner, observe, EPISODES, 0, "log"), progress=False)
+        whole(lambda: EnvTraining(box, learner, observe, EPISODES, 0, "log"), progress=False)
     finally:
         del env.step, env.reset  # the methods are seen again
     steps, alone = step.calls, step.spent + reset.spent
