@@ -28,7 +28,7 @@ EXTRAS = "cluster,report"  # `icu` has one version, and what it depends on has n
 TOOLS = ("pytest>=8.3", "hypothesis>=6.100", "pandas>=2.2")
 TESTS = (
     "tests/test_errors.py", "tests/test_files.py", "tests/test_syscalls.py", "tests/test_units.py",
-    "tests/test_simplex.py", "tests/test_column_generation.py",
+    "tests/planning/test_simplex.py", "tests/planning/test_columns.py",
     "tests/model/test_cmdp.py", "tests/model/test_oracle.py",
     "tests/gym/test_spaces.py", "tests/gym/test_problem_env.py",
     "tests/data/test_model_files.py",

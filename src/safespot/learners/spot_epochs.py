@@ -16,7 +16,7 @@ The parts, in the order in which an episode meets them:
     phases            the clock, and the compiled step: counts, thresholds, the trial
     epoch_trials      what a trial proves, and its certificate
     exploring         optimistic plans            pooling         the counts that models are made of
-    proposals         plans with a margin         model_errors    what the counts leave open
+    proposals         plans with a margin         planning        plans in them, and what the counts leave open
     epoch_files       save and load
 
 What is proven rests on the trials and on the bounds of the thresholds alone (docs/epochs.md): each trial has its own
