@@ -123,12 +123,25 @@ def test_the_installed_metadata_ask_for_what_is_imported() -> None:
     assert plain <= packages
 
 
+PROBE = """
+import numpy as np
+from ..kernels.jit import kernel
+from .cmdp import Model  # so that it depends on the room
+
+@kernel
+def start_values(start, V):
+    values = np.zeros(V.shape[0])
+    for c in range(V.shape[0]):
+        for s in range(V.shape[1]):
+            values[c] += start[s] * V[c, s]
+    return values
+"""
 RUN_KERNEL = """
 import logging
 logging.basicConfig(format="%(name)s %(levelname)s %(message)s")
 import numpy as np
 from safespot.kernels.jit import compiled_at_once
-from safespot.model.dynamic_programming import start_values
+from safespot.model.probe import start_values
 with compiled_at_once():
     print(start_values(np.array([0.25, 0.75]), np.array([[4.0, 8.0]])).tolist())
 print(sum(start_values.stats.cache_hits.values()))
@@ -141,6 +154,7 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tmp_path = tmp_path_factory.mktemp("copy")
     ignore = shutil.ignore_patterns("__pycache__")
     shutil.copytree(SOURCE, tmp_path / "safespot", ignore=ignore)
+    (tmp_path / "safespot" / "model" / "probe.py").write_text(PROBE)
     assert run_python(RUN_KERNEL, tmp_path, tmp_path).stdout.split() == ["[7.0]", "0"]
     again = run_python(RUN_KERNEL, tmp_path, tmp_path)
     assert again.stdout.split() == ["[7.0]", "1"]  # the cache works at all

@@ -17,6 +17,7 @@ import pytest
 
 import safespot as ss
 from safespot.kernels import jit as compilation
+from tests.test_package import PROBE
 
 SOURCE = Path(ss.__file__).parent
 COMPILED = not numba.config.DISABLE_JIT
@@ -26,7 +27,7 @@ RUN_KERNEL = """
 import json, sys
 import numpy as np
 from safespot.kernels.jit import compiled_at_once
-from safespot.model.dynamic_programming import start_values
+from safespot.model.probe import start_values
 start = np.full(int(sys.argv[1]), 0.5)
 try:
     with compiled_at_once():
@@ -41,6 +42,7 @@ def copy_package(folder: Path) -> Path:
     """A copy of the package without any compiled code."""
     package = folder / "safespot"
     shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    (package / "model" / "probe.py").write_text(PROBE)
     return package
 
 
