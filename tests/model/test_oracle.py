@@ -15,7 +15,7 @@ from studies.programs import occupancy_program, program_optimum
 
 import safespot as ss
 from safespot.kernels.jit import compiled_at_once
-from safespot.model.transitions import block, push, row_extremes, successor
+from safespot.model.transitions import block, push, successor
 from safespot.planning.process import Pricing, best_response, plan_occupancy
 from tests.support.models import Arguments, Tables, random_policy, tables, to_inside, valid, values
 
@@ -339,10 +339,9 @@ def test_compiled_kernels_give_the_bits_of_plain_python(arguments: Arguments, se
     t = tables(arguments)
     H, S, _ = t.rewards.shape
     plain: dict[str, Any] = {
-        "extremes": row_extremes, "successor": successor, "block": block,
+        "successor": successor, "block": block,
     }  # fmt: skip
     calls: dict[str, tuple[Any, ...]] = {
-        "extremes": (model.P,),
         "successor": (model.P, H - 1, int(t.mask[-1].ravel().argmax()), float(rng.random())),
         "block": (model.P, H - 1),
     }

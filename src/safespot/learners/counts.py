@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import Float
-from ..kernels.jit import kernel
 from ..spot.visits import Statistics, Successors
 
 
@@ -34,20 +33,13 @@ def shared_counts(statistics: Statistics) -> Statistics:
 
 
 def write_counts(pool: Successors, h: int, table: Float) -> None:
-    """How often each successor followed each pair at step h, written to ``[S*A, S]``."""
+    """Write how often each successor followed each pair at step h to ``[S*A, S]``."""
     if pool.dense.shape[0] > 0:
         table[:] = pool.dense[h].T
-    else:
-        table[:] = 0.0
-        spread_lists(pool, h, table)
-
-
-@kernel
-def spread_lists(pool: Successors, h: int, table: Float) -> None:
-    """Lists of successors of step h into ``[S*A, S]``."""
-    pairs, S = table.shape
-    A = pairs // S
-    for s in range(S):
-        first = pool.where[h, s]
-        for j in range(first, first + pool.length[h, s]):
-            table[s * A + pool.actions[j], pool.states[j]] = pool.counts[j]
+        return
+    table[:] = 0.0
+    lengths, A = pool.length[h], len(table) // table.shape[1]
+    before = np.cumsum(lengths) - lengths
+    entries = np.repeat(pool.where[h] - before, lengths) + np.arange(lengths.sum())
+    pairs = A * np.repeat(np.arange(len(lengths)), lengths) + pool.actions[entries]
+    table[pairs, pool.states[entries]] = pool.counts[entries]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..arrays import SUM_TOLERANCE, Bool, Float, as_floats, first, frozen, place
 from ..errors import InvalidModel
-from ..kernels.jit import inlined, seldom
+from ..kernels.jit import inlined
 from ..kernels.sums import SHORT, add_at
 
 
@@ -164,25 +164,16 @@ def block(P: Transitions, h: int) -> int:
     return h if P.dense.shape[0] + P.starts.shape[0] > 1 else 0
 
 
-@seldom
 def row_extremes(P: Transitions) -> tuple[Float, Float]:
-    """The smallest entry and the sum of every row, ``[K, S*A]`` each."""
-    if P.dense.shape[0] > 0:
-        K, rows, S = P.dense.shape
-    else:
-        K, rows, S = P.starts.shape[0], P.starts.shape[1] - 1, 0
-    low, sums = np.zeros((K, rows)), np.zeros((K, rows))
-    for k in range(K):
-        for row in range(rows):
-            if S > 0:
-                for n in range(S):
-                    low[k, row] = min(low[k, row], P.dense[k, row, n])
-                    sums[k, row] += P.dense[k, row, n]
-            else:
-                for j in range(P.starts[k, row], P.starts[k, row + 1]):
-                    low[k, row] = min(low[k, row], P.probabilities[j])
-                    sums[k, row] += P.probabilities[j]
-    return low, sums
+    """Return the smallest entry, at most 0, and the sum of every row, ``[K, S*A]`` each."""
+    if P.dense.size:
+        return np.minimum(P.dense.min(axis=2), 0.0), P.dense.sum(axis=2)
+    K, rows = P.starts.shape[0], P.starts.shape[1] - 1
+    which = np.repeat(np.arange(K * rows), np.diff(P.starts, axis=1).ravel())
+    low = np.zeros(K * rows)
+    np.minimum.at(low, which, P.probabilities)
+    sums: Float = np.bincount(which, P.probabilities, K * rows).astype(np.float64)
+    return low.reshape(K, rows), sums.reshape(K, rows)
 
 
 @inlined
