@@ -119,7 +119,7 @@ def test_a_cmdp_keeps_them_in_its_file_and_with_other_thresholds(tmp_path: Path)
 
 def test_a_certificate_speaks_of_limits_by_name(tmp_path: Path) -> None:
     problem = ss.Problem(ward(**WARD))
-    found = ss.certify_by_trial(problem, ss.solve(problem.cmdp).policy, 50)
+    found = ss.certify(problem, ss.solve(problem.cmdp).policy, episodes=50)
     assert "\n  drug: " in str(found)
     assert found.names.states is None  # it tells nothing of states
     found.save(tmp_path / "certificate")

@@ -28,7 +28,7 @@ from .evidence.alarm import SafetyAlarm as SafetyAlarm
 from .evidence.certificate import Certificate as Certificate
 from .evidence.certificate import policy_digest as policy_digest
 from .evidence.deployment import Policy as Policy
-from .evidence.lengths import episodes_to_proof as episodes_to_proof
+from .evidence.lengths import episodes_needed as episodes_needed
 from .evidence.meter import Evidence as Evidence
 from .evidence.meter import SafetyMeter as SafetyMeter
 from .experiments import Store as Store
@@ -41,15 +41,8 @@ from .gym.policy_evaluation import evaluate_policy as evaluate_policy
 from .judging.certify import certify as certify
 from .judging.off_policy import LogEvaluation as LogEvaluation
 from .judging.off_policy import evaluate_log as evaluate_log
-from .judging.played import Certified as Certified
-from .judging.played import Mixture as Mixture
-from .judging.played import certify_played as certify_played
-from .judging.propose import CautiousPolicy as CautiousPolicy
-from .judging.propose import propose_policy as propose_policy
 from .judging.propose_log import Proposal as Proposal
 from .judging.propose_log import propose as propose
-from .judging.trial import certify_by_trial as certify_by_trial
-from .judging.trial import episodes_needed as episodes_needed
 from .learners import DOPE as DOPE
 from .learners import EpochsOptions as EpochsOptions
 from .learners import ExploreThenPlan as ExploreThenPlan

@@ -41,7 +41,7 @@ def test_it_is_a_policy_and_its_certificate_is_its_own() -> None:
         ss.Policy(0.5 * ARRAY)
     machine = ss.problems.make("machine")
     gentle = np.tile([1.0, 0.0], (2, 2, 1))
-    proven = ss.certify_by_trial(machine, gentle, 300)
+    proven = ss.certify(machine, gentle, episodes=300)
     assert ss.Policy(gentle, machine.names, proven).status == "certified"
     with pytest.raises(InvalidOption, match="another policy"):
         ss.Policy(gentle[:, :, ::-1], certificate=proven)
@@ -50,7 +50,7 @@ def test_it_is_a_policy_and_its_certificate_is_its_own() -> None:
 def test_it_comes_back_from_its_file_and_needs_nothing_else(tmp_path: Path) -> None:
     machine = ss.problems.make("machine")
     gentle = np.tile([1.0, 0.0], (2, 2, 1))
-    proven = ss.certify_by_trial(machine, gentle, 300)
+    proven = ss.certify(machine, gentle, episodes=300)
     recipe = {"entries": [{"edges": [0.5]}]}
     made = ss.Policy(gentle, machine.names, proven, numbering(recipe))
     made.save(tmp_path / "policy")

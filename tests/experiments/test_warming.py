@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -25,28 +24,6 @@ def test_the_command_does_all_of_it_in_other_processes(monkeypatch: pytest.Monke
     assert told.exit_code == 0
     assert json.loads(told.stdout)["ready"] == warming.chores()
     assert "(1 of " in told.stderr
-
-
-def test_the_judges_are_all_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of them compiles code of its own."""
-    asked: list[str] = []
-
-    def noted(name: str) -> Callable[..., Any]:
-        judge = getattr(warming, name)
-
-        def ask(*given: Any) -> Any:
-            asked.append(name)
-            return judge(*given)
-
-        return ask
-
-    judges = ["certify", "propose_policy", "certify_by_trial", "certify_played"]
-    for name in judges:
-        monkeypatch.setattr(warming, name, noted(name))
-    warming.compile_for("uniform")
-    assert asked == []
-    warming.compile_for(warming.JUDGES)
-    assert asked == judges
 
 
 def test_a_chore_is_the_learner_of_its_name(monkeypatch: pytest.MonkeyPatch) -> None:

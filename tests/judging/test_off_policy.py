@@ -154,7 +154,7 @@ def test_a_policy_that_agrees_nine_times_in_ten_is_known_almost_as_from_a_trial(
     pi = ss.solve(cmdp).policy
     behaviour = 0.9 * pi + 0.1 / cmdp.A
     found = ss.evaluate_log(logged(problem, behaviour, 4_000), pi, behaviour).certificate
-    trial = ss.certify_by_trial(problem, pi, 4_000)
+    trial = ss.certify(problem, pi, episodes=4_000)
     widths = [float(np.subtract(*each.difference_bounds[::-1])[0]) for each in (found, trial)]
     assert widths[0] <= 4.0 * widths[1]
     assert found.difference_bounds[0][0] <= 0.0 <= found.difference_bounds[1][0]

@@ -225,17 +225,6 @@ def test_nothing_is_made_of_a_size_that_a_file_only_says(tmp_path: Path) -> None
             ss.learners.load(tmp_path / "other")
 
 
-def test_the_policy_to_deploy_is_the_certified_one_where_there_is_one() -> None:
-    learner = made("spot-epochs")
-    assert learner.best_policy.status == "proposed"
-    np.testing.assert_array_equal(learner.best_policy.array, learner.proposal)
-    while not learner.certificates:
-        learner.observe(episode(g=0.9, x=0.1))
-    assert learner.best_policy.status == "certified"
-    assert learner.best_policy.certificate is learner.certified.certificate
-    np.testing.assert_array_equal(learner.best_policy.array, learner.certified.policy)
-
-
 # Guards
 
 

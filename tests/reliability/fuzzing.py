@@ -304,7 +304,7 @@ def usable_cmdp(cmdp: ss.CMDP) -> None:
 
 def certificate_target(folder: Path) -> Target:
     problem = ss.problems.make("machine")
-    made = ss.certify_by_trial(problem, ss.solve(problem.cmdp).policy, 50)
+    made = ss.certify(problem, ss.solve(problem.cmdp).policy, episodes=50)
     path = folder / "valid"
     made.save(path)
 

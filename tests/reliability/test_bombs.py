@@ -213,7 +213,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, C
     cmdp.save(folder / "cmdp")
     problem = ss.problems.make("machine")
     policy = ss.solve(problem.cmdp).policy
-    ss.certify_by_trial(problem, policy, 50).save(folder / "certificate")
+    ss.certify(problem, policy, episodes=50).save(folder / "certificate")
     with ss.open(folder / "durable", SPOT.make()) as durable:
         for t in range(3):
             durable.observe(SPOT.episode(np.random.default_rng(t)))

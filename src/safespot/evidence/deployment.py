@@ -33,7 +33,8 @@ class Policy(Displayed):
         >>> import safespot as ss
         >>> problem = ss.problems.make("machine")
         >>> run = ss.learn(problem, ss.SpotEpochs(**problem.interface), episodes=2000)
-        >>> best = run.best_policy
+        >>> proven = run.learner.certified
+        >>> best = ss.Policy(proven.policy, problem.names, proven.certificate)
         >>> best.status
         'certified'
         >>> best.save("machine.safetensors")

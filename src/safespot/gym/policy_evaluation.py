@@ -86,7 +86,7 @@ def evaluate_policy(
         seed: of the first reset and of the actions.
         **declarations: of a `BlackBox`, where `env` is none.
 
-    Nothing is learned, and nothing proven: `certify_by_trial` does that with the same episodes.
+    Nothing is learned, and nothing proven: `certify` does that with the same episodes.
 
     Examples:
         >>> import safespot as ss

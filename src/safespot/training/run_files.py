@@ -16,6 +16,7 @@ from ..evidence.meter import Evidence
 from ..files import read_arrays, scratch, write_arrays
 from ..learners.learner import Learner
 from ..observations import numbering
+from .metering import EpisodeSums
 from .origin import Origin
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ def write_run(run: Run, path: str | Path) -> None:
     for name in EVIDENCE:
         arrays |= _ends(f"evidence.{name}", getattr(run.evidence, name))
     arrays["evidence.episodes"] = run.evidence.episodes
+    if run.sums is not None:
+        arrays |= {"totals": run.sums.totals, "moved": run.sums.moved}
     with scratch() as folder:  # whatever a learner writes, it writes to a file
         run.learner.save(Path(folder, "learner"))
         arrays["learner"] = np.frombuffer(Path(folder, "learner").read_bytes(), np.uint8)
@@ -68,6 +71,7 @@ def read_run(kind: type[R], path: str | Path) -> R:
             doubts=learner.interface.doubts.sentences(),
             **{name: _pair(arrays, f"evidence.{name}") for name in EVIDENCE},
         )
+        played = as_count("played", about["played"], least=0, error=InvalidFile)
         recipe = about["discretizer"]
         return kind(
             **rows,
@@ -78,7 +82,8 @@ def read_run(kind: type[R], path: str | Path) -> R:
             track=str(about["track"]),
             seconds=float(about["seconds"]),
             origin=Origin(int(about["first"]), None, _gone),
-            played=as_count("played", about["played"], least=0, error=InvalidFile),
+            played=played,
+            sums=_sums(arrays, played, learner),
             discretizer=None if recipe is None else numbering(recipe),
         )
     except (SafespotError, KeyError, TypeError, ValueError, IndexError) as problem:
@@ -91,6 +96,17 @@ def _ends(name: str, pair: tuple[NDArray, NDArray]) -> dict[str, NDArray]:
 
 def _pair(arrays: dict[str, NDArray], name: str) -> tuple[NDArray, NDArray]:
     return frozen(arrays[f"{name}.lower"]), frozen(arrays[f"{name}.upper"])
+
+
+def _sums(arrays: dict[str, NDArray], played: int, learner: Learner) -> EpisodeSums | None:
+    if "totals" not in arrays:
+        return None
+    totals, moved = frozen(arrays["totals"]), frozen(arrays["moved"])
+    if totals.shape != (played, 2 + 4 * learner.interface.m) or totals.dtype != np.float64:
+        raise ValueError(f"sums of episodes have the shape {totals.shape}")
+    if moved.shape != (played + 1,) or moved.dtype != np.bool_:
+        raise ValueError(f"moves of the policy have the shape {moved.shape}")
+    return EpisodeSums(totals, moved)
 
 
 def _check(rows: dict[str, Any], learner: Learner) -> None:
