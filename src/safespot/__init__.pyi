@@ -27,7 +27,6 @@ from .errors import UnsafeBaseline as UnsafeBaseline
 from .evidence.alarm import SafetyAlarm as SafetyAlarm
 from .evidence.certificate import Certificate as Certificate
 from .evidence.certificate import policy_digest as policy_digest
-from .evidence.deployment import Policy as Policy
 from .evidence.lengths import episodes_needed as episodes_needed
 from .evidence.meter import Evidence as Evidence
 from .evidence.meter import SafetyMeter as SafetyMeter

@@ -22,8 +22,6 @@ def test_means_are_near_the_exact_values() -> None:
     assert abs(found.value - truth.value) < 4 * found.value_error
     assert abs(found.constraints[0] - truth.constraints[0]) < 4 * found.constraint_errors[0]
     assert found.rewards.shape == (600,)
-    again = ss.evaluate_policy(env, ss.Policy(FAST), episodes=600)
-    assert np.array_equal(again.rewards, found.rewards)
     other = ss.evaluate_policy(env, FAST, episodes=600, seed=1)
     assert not np.array_equal(other.rewards, found.rewards)
 
@@ -45,15 +43,14 @@ def test_errors_are_standard_errors_from_two_episodes_on() -> None:
     assert found.value_error + found.constraint_errors[0] > 0.0
 
 
-def test_the_policys_own_discretizer_and_horizon_serve() -> None:
+def test_the_policys_own_horizon_serves() -> None:
     edges = [[0.5, 1.0, 1.5], [0.3]]
     died = ss.Ending(reward=0, constraints=1)
     box = ss.BlackBox(ss.gym.Clinic(), horizon=14, states=edges, endings=died)
     array = np.full((14, 9, 5), 0.2)
     array[:, 8] = [1, 0, 0, 0, 0]  # the absorbing state has one action
     ref = ss.evaluate_policy(box, array, episodes=5)
-    policy = ss.Policy(array, discretizer=box.discretizer)
-    comp = ss.evaluate_policy(ss.gym.Clinic(), policy, episodes=5, endings=died)
+    comp = ss.evaluate_policy(ss.gym.Clinic(), array, episodes=5, states=edges, endings=died)
     assert np.array_equal(ref.rewards, comp.rewards)
 
 

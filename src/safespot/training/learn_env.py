@@ -228,7 +228,6 @@ class EnvTraining:
             origin=self.origin,
             played=len(self.episodes),
             sums=kept_sums(self.metering, len(self.episodes)),
-            discretizer=self.box.discretizer,
         )
 
 

@@ -65,7 +65,6 @@ class Run(Displayed):
     origin: Origin
     played: int  # how many episodes
     sums: EpisodeSums | None = None  # of its episodes; None: they were too many
-    discretizer: Any = None  # of the environment's observations, where there is one
 
     @property
     def first(self) -> int:

@@ -15,7 +15,6 @@ from ..errors import InvalidFile, InvalidOption, SafespotError
 from ..evidence.meter import Evidence
 from ..files import read_arrays, scratch, write_arrays
 from ..learners.learner import Learner
-from ..observations import numbering
 from .metering import EpisodeSums
 from .origin import Origin
 
@@ -33,7 +32,7 @@ EVIDENCE = ("violation_bounds", "reward_bounds")
 
 
 def write_run(run: Run, path: str | Path) -> None:
-    """Write a run; an environment's discretizer of one's own is left out, since no file can hold it."""
+    """Write a run."""
     arrays: dict[str, NDArray] = {name: getattr(run, name) for name in ROWS}
     arrays |= {name: getattr(run, name) for name in UNKNOWN if getattr(run, name) is not None}
     for name in PAIRS:
@@ -49,7 +48,7 @@ def write_run(run: Run, path: str | Path) -> None:
     about = {
         "optimum": None if np.isnan(run.optimum) else run.optimum,
         "seed": run.seed, "track": run.track, "seconds": run.seconds, "first": run.first, "played": run.played,
-        "delta": run.evidence.delta, "discretizer": getattr(run.discretizer, "recipe", None),
+        "delta": run.evidence.delta,
     }  # fmt: skip
     write_arrays(path, "run", arrays, about)
 
@@ -72,7 +71,6 @@ def read_run(kind: type[R], path: str | Path) -> R:
             **{name: _pair(arrays, f"evidence.{name}") for name in EVIDENCE},
         )
         played = as_count("played", about["played"], least=0, error=InvalidFile)
-        recipe = about["discretizer"]
         return kind(
             **rows,
             evidence=evidence,
@@ -84,7 +82,6 @@ def read_run(kind: type[R], path: str | Path) -> R:
             origin=Origin(int(about["first"]), None, _gone),
             played=played,
             sums=_sums(arrays, played, learner),
-            discretizer=None if recipe is None else numbering(recipe),
         )
     except (SafespotError, KeyError, TypeError, ValueError, IndexError) as problem:
         raise InvalidFile(f"{path} does not describe a run: {problem}") from None
