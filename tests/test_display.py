@@ -26,9 +26,9 @@ def shown() -> Iterator[Any]:
     yield from (ss.SafetyMeter(problem.interface), ss.SafetyAlarm(problem.interface))
     yield ss.certify(problem, best.policy, episodes=20)
     yield ss.certify(run)
-    yield ss.BlackBox(ss.gym.ProblemEnv("triage"))
-    yield ss.Ending(reward=0, constraints=1)
-    yield ss.evaluate_policy(ss.gym.ProblemEnv("triage"), best.policy, 5)
+    yield ss.gym.BlackBox(ss.gym.ProblemEnv("triage"))
+    yield ss.gym.Ending(reward=0, constraints=1)
+    yield ss.gym.evaluate_policy(ss.gym.ProblemEnv("triage"), best.policy, 5)
     yield ss.play(problem, best.policy, noise, 1)
 
 

@@ -54,7 +54,7 @@ def test_options_are_toml_where_they_can_be() -> None:
 
 @pytest.mark.parametrize("text", ["a", "=1", " =1", ""])
 def test_an_option_has_a_name_and_a_value(text: str) -> None:
-    with pytest.raises(ss.InvalidOption, match="NAME=VALUE"):
+    with pytest.raises(ss.errors.InvalidOption, match="NAME=VALUE"):
         given.parse_options(["b=2", text])
 
 
@@ -72,9 +72,9 @@ def test_a_guard_is_made_of_a_budget_and_a_baseline(tmp_path: Path) -> None:
 
 
 def test_a_baseline_alone_is_no_guard() -> None:
-    with pytest.raises(ss.InvalidOption, match="--budget must be a finite number, got nan"):
+    with pytest.raises(ss.errors.InvalidOption, match="--budget must be a finite number, got nan"):
         given.as_guard([math.nan], None)
-    with pytest.raises(ss.InvalidOption, match="--budget"):
+    with pytest.raises(ss.errors.InvalidOption, match="--budget"):
         given.as_guard(None, "slater")
 
 
@@ -82,7 +82,7 @@ def test_a_baseline_alone_is_no_guard() -> None:
 def test_a_policy_that_cannot_be_read_is_named(name: str, tmp_path: Path) -> None:
     (tmp_path / "folder.json").mkdir()
     (tmp_path / "words.json").write_text("words")
-    with pytest.raises(ss.InvalidFile, match=name):
+    with pytest.raises(ss.errors.InvalidFile, match=name):
         given.read_policy(str(tmp_path / name))
 
 
@@ -90,12 +90,12 @@ def test_one_thing_that_is_wrong_is_itself_and_several_are_a_list() -> None:
     def fails(problem: ss.SafespotError) -> Any:
         raise problem
 
-    first, second = ss.UnknownName("no such name."), ss.InvalidFile("no such file.")
+    first, second = ss.errors.UnknownName("no such name."), ss.errors.InvalidFile("no such file.")
     assert given.all_of(a=lambda: 1, b=lambda: 2) == {"a": 1, "b": 2}
-    with pytest.raises(ss.UnknownName) as one:
+    with pytest.raises(ss.errors.UnknownName) as one:
         given.all_of(a=lambda: 1, b=lambda: fails(first))
     assert one.value is first
-    with pytest.raises(ss.InvalidOption) as both:
+    with pytest.raises(ss.errors.InvalidOption) as both:
         given.all_of(a=lambda: fails(first), b=lambda: fails(second))
     assert str(both.value) == "several things are wrong:\n  no such name.\n  no such file."
 
@@ -106,11 +106,11 @@ def test_a_target_is_a_problem_or_a_file(tmp_path: Path) -> None:
     for target in ("machine", str(tmp_path / "own.safetensors")):
         np.testing.assert_array_equal(given.read_target(target, {}).rewards, machine.rewards)
     (tmp_path / "model.txt").write_text("S = 3")
-    with pytest.raises(ss.InvalidFile, match=r"model\.txt"):  # it is there, and is no model
+    with pytest.raises(ss.errors.InvalidFile, match=r"model\.txt"):  # it is there, and is no model
         given.read_target(str(tmp_path / "model.txt"), {})
-    with pytest.raises(ss.InvalidFile, match="file not found"):  # it is called like a model
+    with pytest.raises(ss.errors.InvalidFile, match="file not found"):  # it is called like a model
         given.read_target(str(tmp_path / "absent.npz"), {})
-    with pytest.raises(ss.UnknownName, match="no file of that name"):
+    with pytest.raises(ss.errors.UnknownName, match="no file of that name"):
         given.read_target("absent", {})
 
 
@@ -143,7 +143,7 @@ def test_a_problem_that_needs_an_extra_is_listed_with_what_it_needs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def lacks(name: str, **options: Any) -> Any:
-        raise ss.MissingPackage("it needs another package.")
+        raise ss.errors.MissingPackage("it needs another package.")
 
     monkeypatch.setattr(ss.problems, "make", lacks)
     rows = answer("problems")

@@ -73,7 +73,7 @@ def test_comparisons_are_of_the_same_seeds_and_problem(store: Store) -> None:
             all_ends = dict(store.query(sql).fetchall())
             ends.append(np.array([all_ends[run] for run in runs]))
         assert c.difference.mean == pytest.approx((ends[0] - ends[1]).mean())
-    with pytest.raises(ss.InvalidOption, match="unknown metric 'happiness'"):
+    with pytest.raises(ss.errors.InvalidOption, match="unknown metric 'happiness'"):
         compare(store, "happiness")
 
 
@@ -173,5 +173,5 @@ def test_there_is_no_exponent_of_what_is_not_positive() -> None:
 
 
 def test_an_empty_store_is_said_to_be_empty(tmp_path: Path) -> None:
-    with pytest.raises(ss.InvalidFile, match="no finished run yet"):
+    with pytest.raises(ss.errors.InvalidFile, match="no finished run yet"):
         summarize(Store.create(tmp_path / "store"))

@@ -38,5 +38,5 @@ def test_a_chore_is_the_learner_of_its_name(monkeypatch: pytest.MonkeyPatch) -> 
     for chore in ("uniform", "spot", "spot with totals"):
         warming.compile_for(chore)
     assert made == ["uniform", "spot", "spot"]
-    with pytest.raises(ss.UnknownName, match="unknown learner 'nobody'"):
+    with pytest.raises(ss.errors.UnknownName, match="unknown learner 'nobody'"):
         warming.compile_for("nobody")

@@ -47,8 +47,8 @@ class Costly(gym.Env[Any, Any]):
         return 0, 1.0, False, False, {"cost": cost, "threshold": 0.6}
 
 
-def box(wild: int = 7) -> ss.BlackBox:
-    return ss.BlackBox(Costly(wild), horizon=H, start=0, clip=True)
+def box(wild: int = 7) -> ss.gym.BlackBox:
+    return ss.gym.BlackBox(Costly(wild), horizon=H, start=0, clip=True)
 
 
 def fresh(**changes: Any) -> Any:
@@ -197,23 +197,23 @@ def test_a_warm_start_warns_of_what_it_leaves_out_and_certifies_nothing() -> Non
     with pytest.warns(
         UserWarning, match=r"750 of 3,000 episodes were left out \(750 because constra"
     ):
-        ss.warm_start(learner, table(3000, 4))
+        ss.logs.warm_start(learner, table(3000, 4))
     assert learner.episode == 2251
     assert in_doubt(ss.certify(learner), "750 episodes were left out")
     whole = fresh()
-    ss.warm_start(whole, table(3000, 0))  # and no warning
+    ss.logs.warm_start(whole, table(3000, 0))  # and no warning
     assert ss.certify(whole).verdict == ("safe",)
 
 
 def test_a_durable_learner_remembers_what_was_left_out(tmp_path: Path) -> None:
     with ss.open(tmp_path / "it", fresh()) as learner, pytest.warns(UserWarning, match="left out"):
-        ss.warm_start(learner, table(40, 4))
+        ss.logs.warm_start(learner, table(40, 4))
     with ss.open(tmp_path / "it") as learner:
         assert learner.episode == 31
         assert in_doubt(ss.certify(spot(learner)), "10 episodes were left out")
     plain = fresh()
     with pytest.warns(UserWarning, match="left out"):
-        ss.warm_start(plain, table(40, 4))
+        ss.logs.warm_start(plain, table(40, 4))
     with ss.open(tmp_path / "other", plain):  # what it begins with is in doubt already
         pass
     with ss.open(tmp_path / "other") as learner:
@@ -226,7 +226,7 @@ def test_a_meter_of_a_log_with_gaps_says_that_it_proves_nothing(tmp_path: Path) 
         with ss.open(tmp_path / str(looked_at), fresh()) as learner:
             before = learner.meter if looked_at else None
             with pytest.warns(UserWarning, match="left out"):
-                ss.warm_start(learner, table(40, 4))
+                ss.logs.warm_start(learner, table(40, 4))
             meters = [learner.meter] if before is None else [learner.meter, before]
         with ss.open(tmp_path / str(looked_at)) as learner:
             meters.append(learner.meter)
@@ -260,12 +260,12 @@ def test_a_guard_that_was_charged_for_a_log_with_gaps_says_that_it_proves_nothin
         pytest.warns(UserWarning, match="no longer prove that its budget is kept") as told,
         pytest.warns(UserWarning, match="200 of 400 episodes were left out"),
     ):
-        ss.warm_start(guard, table(400, 2))
+        ss.logs.warm_start(guard, table(400, 2))
     assert len(told) == 1
     assert guard.spent[1][0] < 0.0
     learner = fresh()
     with pytest.warns(UserWarning, match="left out"):
-        ss.warm_start(learner, table(400, 2))
+        ss.logs.warm_start(learner, table(400, 2))
     beside = ss.Guard(learner, ALWAYS, budget=10)  # the log is none of its account
     for _ in range(60):
         beside.observe(plain_episode())
@@ -278,7 +278,7 @@ def test_a_trial_of_a_log_counts_what_the_log_left_out() -> None:
     some = ss.read_log(table(800, 2), **FACE)
     assert len(some.episodes) == 400
     assert in_doubt(ss.certify(some, ALWAYS, episodes=400), "400 episodes were left out")
-    with pytest.raises(ss.InvalidOption, match="unexpected interface"):
+    with pytest.raises(ss.errors.InvalidOption, match="unexpected interface"):
         ss.certify(some, ALWAYS, episodes=400, interface=FACE)
 
 
@@ -295,7 +295,7 @@ def test_episodes_of_another_policy_are_refused() -> None:
         np.zeros(H + 1, int), np.array([0, 1]), np.ones(H), np.zeros((H, 1)), np.full((H, 1), 0.6)
     )
     with pytest.raises(
-        ss.InvalidEpisode, match="episode 49 takes action 1 in state 0 at step 1, which the"
+        ss.errors.InvalidEpisode, match="episode 49 takes action 1 in state 0 at step 1, which the"
     ):
         ss.certify([*good[:-1], bad], never, episodes=50, interface=face)
 
@@ -329,14 +329,14 @@ WRONG: dict[str, Any] = {
 @pytest.mark.parametrize(("name", "value"), [(k, v) for k, values in WRONG.items() for v in values])
 def test_a_record_that_no_certificate_can_be_is_refused(name: str, value: Any) -> None:
     assert ss.Certificate.from_dict(valid()).verdict == ("safe",)
-    with pytest.raises(ss.InvalidFile, match="not a certificate"):
+    with pytest.raises(ss.errors.InvalidFile, match="not a certificate"):
         ss.Certificate.from_dict({**valid(), name: value})
 
 
 @pytest.mark.parametrize("name", valid())
 def test_a_record_that_lacks_something_is_refused(name: str) -> None:
     plain = {k: v for k, v in valid().items() if k != name}
-    with pytest.raises(ss.InvalidFile, match="not a certificate"):
+    with pytest.raises(ss.errors.InvalidFile, match="not a certificate"):
         ss.Certificate.from_dict(plain)
 
 
@@ -358,13 +358,13 @@ def test_a_doubt_outweighs_every_bound() -> None:
 
 @pytest.mark.parametrize("delta", [5e-324, 1e-300, 1e-17, 0.0, 1.0, float("nan")])
 def test_a_confidence_that_cannot_be_told_from_one_is_refused(delta: float) -> None:
-    with pytest.raises(ss.InvalidOption, match="delta"):
+    with pytest.raises(ss.errors.InvalidOption, match="delta"):
         ss.certify(box(wild=0), ALWAYS, episodes=50, delta=delta)
-    with pytest.raises(ss.InvalidOption, match="delta"):
+    with pytest.raises(ss.errors.InvalidOption, match="delta"):
         ss.episodes_needed(0.1, 1.0, delta)
     for learner in ("spot", "spot-epochs", "uniform", "opt-cmdp"):
         needs: dict[str, Any] = {"slack": 0.5} if learner == "spot" else {}
-        with pytest.raises(ss.InvalidOption, match="delta"):
+        with pytest.raises(ss.errors.InvalidOption, match="delta"):
             ss.learners.make(learner, FACE, episodes=3000, delta=delta, **needs)
-    with pytest.raises(ss.InvalidOption, match="delta"):
+    with pytest.raises(ss.errors.InvalidOption, match="delta"):
         ss.SafetyMeter(FACE, delta=delta)

@@ -83,7 +83,7 @@ def durable(folder: Path, episodes: Sequence[ss.Episode]) -> ss.DurableLearner:
 
 def exported(folder: Path, episodes: Episodes, ending: str) -> ss.Log:
     durable(folder, episodes).close()
-    ss.export_episodes(folder / "it", folder / f"trail.{ending}")
+    ss.logs.export_episodes(folder / "it", folder / f"trail.{ending}")
     return ss.read_log(folder / f"trail.{ending}", **FACE)
 
 
@@ -107,8 +107,8 @@ def framed(folder: Path, episodes: Episodes) -> ss.Log:
 def twice(folder: Path, episodes: Episodes) -> ss.Log:
     first = written(folder, episodes, "parquet")
     with ss.open(folder / "second", fresh()) as learner:
-        ss.warm_start(learner, folder / "log.parquet")
-    ss.export_episodes(folder / "second", folder / "second.csv")
+        ss.logs.warm_start(learner, folder / "log.parquet")
+    ss.logs.export_episodes(folder / "second", folder / "second.csv")
     assert ss.read_log(folder / "second.csv", **FACE).doubts == first.doubts
     return written(folder, first.episodes, "csv")
 
@@ -131,21 +131,21 @@ LOGS: dict[str, Callable[[Path, Episodes], ss.Log]] = {
 def warmed(folder: Path, episodes: Episodes) -> ss.Learner:
     ss.write_log(folder / "log.csv", episodes)
     learner = fresh()
-    ss.warm_start(learner, folder / "log.csv")
+    ss.logs.warm_start(learner, folder / "log.csv")
     return learner
 
 
 def warmed_by_export(folder: Path, episodes: Episodes) -> ss.Learner:
     exported(folder, episodes, "parquet")
     learner = fresh()
-    ss.warm_start(learner, folder / "trail.parquet")
+    ss.logs.warm_start(learner, folder / "trail.parquet")
     return learner
 
 
 def warmed_durably(folder: Path, episodes: Episodes) -> ss.Learner:
     ss.write_log(folder / "log.parquet", episodes)
     with ss.open(folder / "warm", fresh()) as learner:
-        ss.warm_start(learner, folder / "log.parquet")
+        ss.logs.warm_start(learner, folder / "log.parquet")
     with ss.open(folder / "warm") as learner:
         return learner.learner
 
@@ -164,9 +164,9 @@ def begun_with(folder: Path, episodes: Episodes) -> ss.Learner:
     """A durable learner is begun with one that has seen something already, and its own episodes alone are exported."""
     with ss.open(folder / "it", seen(episodes[: N // 2])) as learner:
         record(learner, [episode()] * (N // 2))
-    ss.export_episodes(folder / "it", folder / "trail.csv")
+    ss.logs.export_episodes(folder / "it", folder / "trail.csv")
     other = fresh()
-    ss.warm_start(other, folder / "trail.csv")
+    ss.logs.warm_start(other, folder / "trail.csv")
     return other
 
 
@@ -345,10 +345,10 @@ def test_a_wrong_policy_is_not_made_safe_by_a_file(tmp_path: Path) -> None:
     with ss.open(tmp_path / "it", ss.Spot(**FACE, episodes=6000, slack=0.5)) as learner:
         record(learner, played)
         assert ss.certify(learner, ALWAYS).verdict == ("unknown",)
-    ss.export_episodes(tmp_path / "it", tmp_path / "trail.csv")
+    ss.logs.export_episodes(tmp_path / "it", tmp_path / "trail.csv")
     again = ss.Spot(**FACE, episodes=6000, slack=0.5)
     with pytest.warns(UserWarning, match="1,233 signals"):
-        log = ss.warm_start(again, tmp_path / "trail.csv")
+        log = ss.logs.warm_start(again, tmp_path / "trail.csv")
     assert ss.certify(again).verdict == ("unknown",)
     assert ss.certify(log, ALWAYS, episodes=6000).verdict == ("unknown",)
 
@@ -416,7 +416,7 @@ def test_counts_stay_numbers_that_files_hold(tmp_path: Path) -> None:
         record(kept, [episode(clipped=most, rejected=most)])
     ss.open(tmp_path / "it").close()
     for wrong in (-1, 2**63, 1.5):
-        with pytest.raises(ss.InvalidEpisode, match="rejected"):
+        with pytest.raises(ss.errors.InvalidEpisode, match="rejected"):
             episode(rejected=wrong)
 
 
@@ -431,16 +431,16 @@ def test_one_hint_for_an_episode_stays_one_behind_a_file(tmp_path: Path) -> None
     assert all(each.hint_total for each in log.episodes)
     ss.write_log(tmp_path / "log.csv", log.episodes)
     bold = ss.Spot(**FACE, episodes=N, slack=0.5, estimator="total", independent_hints=True)
-    with pytest.raises(ss.InvalidOption, match="independent_hints"):
-        ss.warm_start(bold, tmp_path / "log.csv")
-    with pytest.raises(ss.InvalidOption, match="independent_hints"):
+    with pytest.raises(ss.errors.InvalidOption, match="independent_hints"):
+        ss.logs.warm_start(bold, tmp_path / "log.csv")
+    with pytest.raises(ss.errors.InvalidOption, match="independent_hints"):
         ss.SpotEpochs(**FACE, log=log.episodes, independent_hints=True)
-    with pytest.raises(ss.InvalidOption, match="independent_hints"):
+    with pytest.raises(ss.errors.InvalidOption, match="independent_hints"):
         bold.observe(log.episodes[0])
     assert bold.episode == 1
     with ss.open(tmp_path / "it", fresh()) as learner:
         record(learner, log.episodes)
-    ss.export_episodes(tmp_path / "it", tmp_path / "trail.parquet")
+    ss.logs.export_episodes(tmp_path / "it", tmp_path / "trail.parquet")
     assert ss.read_log(tmp_path / "trail.parquet", **FACE).episodes == log.episodes
 
 
@@ -462,7 +462,7 @@ def test_an_environment_says_which_hints_are_of_a_whole_episode() -> None:
             hint = {"threshold_total": 1.2} if late else {"threshold": 0.6}
             return 0, 1.0, False, False, {"cost": 0.0, **hint}
 
-    box = ss.BlackBox(Hinting(), horizon=H, start=0)
+    box = ss.gym.BlackBox(Hinting(), horizon=H, start=0)
     assert not box.shows_totals  # it could not be seen in the first step
     hinted = [box.play(ALWAYS, np.full(H, 0.5)).hint_total for _ in range(4)]
     assert sorted(hinted) == [False, False, True, True]
@@ -494,7 +494,7 @@ def test_a_trail_says_who_played(tmp_path: Path) -> None:
     with ss.open(tmp_path / "it", ss.Fixed(**face, episodes=40, policy=half)) as learner:
         for t in range(40):
             learner.observe(blank, played=mostly if t == 30 else None)
-    ss.export_episodes(tmp_path / "it", tmp_path / "trail.csv")
+    ss.logs.export_episodes(tmp_path / "it", tmp_path / "trail.csv")
     log = ss.read_log(tmp_path / "trail.csv", **face)
     assert ss.certify(log).subject == "practice"
     for judge in (
@@ -503,17 +503,17 @@ def test_a_trail_says_who_played(tmp_path: Path) -> None:
         lambda: ss.propose(log, behaviour=half),
         lambda: ss.SpotEpochs(**face, log=log, behaviour=half),
     ):
-        with pytest.raises(ss.InvalidOption, match="episode 31"):
+        with pytest.raises(ss.errors.InvalidOption, match="episode 31"):
             judge()
     with ss.open(tmp_path / "other", ss.Fixed(**face, episodes=40, policy=half)) as learner:
         for t in range(40):
-            learner.observe(blank, played=ss.policy_digest(mostly) if t == 30 else None)
+            learner.observe(blank, played=ss.learners.policy_digest(mostly) if t == 30 else None)
     ss.write_log(tmp_path / "again.parquet", log)  # with what it says of who played
     again = ss.read_log(tmp_path / "again.parquet", **face)
     assert again.episodes == log.episodes
     np.testing.assert_array_equal(again.propensities, log.propensities)
-    ss.export_episodes(tmp_path / "other", tmp_path / "other.csv")
-    with pytest.raises(ss.InvalidOption, match="episode 31"):
+    ss.logs.export_episodes(tmp_path / "other", tmp_path / "other.csv")
+    with pytest.raises(ss.errors.InvalidOption, match="episode 31"):
         ss.certify(ss.read_log(tmp_path / "other.csv", **face), half)
 
 
@@ -529,7 +529,7 @@ def test_an_unfinished_episode_counts_the_same_behind_a_file(tmp_path: Path) -> 
     made = ss.certify(log)
     np.testing.assert_array_equal(made.difference_bounds, own.difference_bounds)
     np.testing.assert_array_equal(made.reward_bounds, own.reward_bounds)
-    model = ss.empirical_model(log)
+    model = ss.logs.empirical_model(log)
     assert model.visits.sum() == 2 * N - N // 5
     clean = ss.read_log(columns(doubtful("")), **FACE)
     found, whole = (ss.evaluate_log(each, ALWAYS, ALWAYS) for each in (log, clean))
@@ -546,7 +546,7 @@ def test_an_unfinished_episode_counts_the_same_behind_a_file(tmp_path: Path) -> 
 
 def test_a_step_without_its_constraint_has_no_reward() -> None:
     """A learner would count it, and its sums would be NaN for ever."""
-    with pytest.raises(ss.InvalidEpisode, match="step 0"):
+    with pytest.raises(ss.errors.InvalidEpisode, match="step 0"):
         ss.Episode(
             np.zeros(3, int), np.zeros(2, int), np.array([1.0, np.nan]), np.array([[np.nan], [np.nan]]),
             np.full((2, 1), np.nan), unfinished=True,

@@ -181,7 +181,7 @@ def test_a_log_is_about_the_practice_unless_the_policy_is_given() -> None:
     known = ss.certify(log, SAFE)
     assert known.subject == "policy"
     assert known.covers(np.repeat(SAFE[None], 2, axis=0))
-    with pytest.raises(ss.InvalidOption, match="never takes action 0 in state 0 at step 0"):
+    with pytest.raises(ss.errors.InvalidOption, match="never takes action 0 in state 0 at step 0"):
         ss.certify(log, [[0.0, 1.0]])
     table = columns(episodes_of(problem, SAFE, 1_500))
     table["reward"][5] = 9.0
@@ -319,7 +319,7 @@ def test_a_run_of_very_many_episodes_says_that_it_keeps_none(
     assert ss.certify(ss.learn(problem, fixed(problem), 9)).episodes == 9
     run = ss.learn(problem, fixed(problem), 10)
     assert run.sums is None
-    with pytest.raises(ss.InvalidOption, match="keeps no sums of its 10 episodes"):
+    with pytest.raises(ss.errors.InvalidOption, match="keeps no sums of its 10 episodes"):
         ss.certify(run)
 
 
@@ -339,20 +339,20 @@ def test_wrong_calls_say_what_to_do() -> None:
         {"horizon": 2},
     ]
     for wrong in wrongs:
-        with pytest.raises(ss.InvalidOption, match=f"unexpected {next(iter(wrong))}"):
+        with pytest.raises(ss.errors.InvalidOption, match=f"unexpected {next(iter(wrong))}"):
             ss.certify(run, **wrong)
-    with pytest.raises(ss.InvalidOption, match="delta"):
+    with pytest.raises(ss.errors.InvalidOption, match="delta"):
         ss.certify(run, delta=1.0)
-    with pytest.raises(ss.InvalidOption, match="unexpected delta"):
+    with pytest.raises(ss.errors.InvalidOption, match="unexpected delta"):
         ss.certify(run.learner, delta=0.2)
     one = ss.read_log(columns(episodes_of(problem, SAFE, 1)), **problem.interface)
-    with pytest.raises(ss.InvalidOption, match="unexpected most"):
+    with pytest.raises(ss.errors.InvalidOption, match="unexpected most"):
         ss.certify(one, most=3)
-    with pytest.raises(ss.InvalidOption, match="has no episode that can be used"):
+    with pytest.raises(ss.errors.InvalidOption, match="has no episode that can be used"):
         ss.certify(dataclasses.replace(one, episodes=()))
     run = ss.learn(problem, moving(problem), 20)
-    with pytest.raises(ss.InvalidOption, match="rng"):
+    with pytest.raises(ss.errors.InvalidOption, match="rng"):
         run.mixture(ss.certify(run)).sample(0)  # type: ignore[arg-type]
     for other in (ss.certify(one), ss.certify(ss.learn(problem, fixed(problem), 30))):
-        with pytest.raises(ss.InvalidOption, match="certificate is about"):
+        with pytest.raises(ss.errors.InvalidOption, match="certificate is about"):
             run.mixture(other)

@@ -195,7 +195,7 @@ def test_a_verdict_is_told_with_its_own_confidence() -> None:
 
 @pytest.mark.parametrize("judge", [ss.propose, lambda log: ss.evaluate_log(log, [[1.0]])])
 def test_what_is_no_log_is_refused_by_name(judge: Any) -> None:
-    with pytest.raises(ss.InvalidOption, match="takes a log, as read_log gives it; got str"):
+    with pytest.raises(ss.errors.InvalidOption, match="takes a log, as read_log gives it; got str"):
         judge("log.csv")
 
 
@@ -293,10 +293,10 @@ def test_limits_that_a_log_proves_are_those_of_its_samples() -> None:
 
 
 def test_wrong_calls_say_what_to_do() -> None:
-    with pytest.raises(ss.InvalidFile, match="no usable episodes"):
+    with pytest.raises(ss.errors.InvalidFile, match="no usable episodes"):
         ss.propose(ss.read_log(table([0], [7.0])))
     log = ss.read_log(table([0] * 20, [0.5] * 20))
-    with pytest.raises(ss.InvalidOption, match="cases"):
+    with pytest.raises(ss.errors.InvalidOption, match="cases"):
         ss.propose(log, cases=0)
-    with pytest.raises(ss.InvalidOption, match="trial"):
+    with pytest.raises(ss.errors.InvalidOption, match="trial"):
         ss.propose(log, trial=0)

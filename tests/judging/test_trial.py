@@ -320,7 +320,7 @@ def test_an_environment_is_tried_as_the_problem_is() -> None:
     env = ss.gym.ProblemEnv(problem)
     found = ss.certify(env, SAFE, episodes=500)
     assert found.verdict == ("safe",)
-    again = ss.certify(ss.BlackBox(env), SAFE, episodes=500)
+    again = ss.certify(ss.gym.BlackBox(env), SAFE, episodes=500)
     assert again.as_dict() == found.as_dict()
     assert ss.certify(env, SAFE, episodes=500, seed=1).data_digest != found.data_digest
 
@@ -364,6 +364,6 @@ def test_wrong_sources() -> None:
         ss.certify(object(), SAFE, episodes=9, interface=problem.interface)
     with pytest.raises(InvalidOption, match="expected a Gymnasium environment"):
         ss.certify(object(), SAFE, episodes=9)
-    drifting = ss.Problem(problem.cmdp, ss.Signals(drift=ss.Drift([0.5], first=9)))
+    drifting = ss.Problem(problem.cmdp, ss.signals.Signals(drift=ss.signals.Drift([0.5], first=9)))
     with pytest.raises(InvalidOption, match="thresholds of this problem drift"):
         ss.certify(drifting, SAFE, episodes=9)

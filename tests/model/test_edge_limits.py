@@ -58,7 +58,7 @@ def test_the_linear_program_calls_nothing_infeasible_that_is_not() -> None:
         cmdp = at_the_edge(random_model(rng), rng)
         try:
             best = ss.solve(cmdp)
-        except ss.Infeasible:
+        except ss.errors.Infeasible:
             continue
         try:
             by_program = ss.solve(cmdp, "lp")
@@ -66,7 +66,7 @@ def test_the_linear_program_calls_nothing_infeasible_that_is_not() -> None:
             assert (by_program.constraints >= cmdp.limits - 1e-8).all()
             loss = best.value + best.gap - by_program.value
             assert loss >= -1e-9 - 1e-9 * best.multipliers.sum()
-        except ss.SolverError:
+        except ss.errors.SolverError:
             pass
     assert solved > 150
 

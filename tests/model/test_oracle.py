@@ -166,7 +166,7 @@ def test_a_process_that_solves_imports_no_sparse_matrices() -> None:
 
 
 def test_an_unknown_method_is_refused() -> None:
-    with pytest.raises(ss.InvalidOption, match="method must be"):
+    with pytest.raises(ss.errors.InvalidOption, match="method must be"):
         ss.solve(ss.problems.make("bandit").cmdp, "simplex")
 
 
@@ -235,7 +235,7 @@ def test_a_limit_that_nobody_can_keep_is_named(method: str) -> None:
     )  # fmt: skip
     for attempt in (lambda: ss.solve(cmdp, method), lambda: ss.slater(cmdp)):
         with pytest.raises(
-            ss.Infeasible, match=r"constraint 1 cannot be kept.*<= 5.*is 6"
+            ss.errors.Infeasible, match=r"constraint 1 cannot be kept.*<= 5.*is 6"
         ) as caught:
             attempt()
         assert caught.value.constraint == 1
@@ -248,7 +248,7 @@ def test_limits_that_only_fail_together_are_named_together(method: str) -> None:
     constraints = [[[1.0, 0.0, 0.0]], [[0.0, 1.0, 0.0]], [[1.0, 1.0, 1.0]]]
     cmdp = ss.CMDP([[[1.0]] * 3], [[0.0] * 3], constraints, [0.6, 0.7, 0.5], horizon=1)
     for attempt in (lambda: ss.solve(cmdp, method), lambda: ss.slater(cmdp)):
-        with pytest.raises(ss.Infeasible, match=r"constraints \[0, 1\].*together") as caught:
+        with pytest.raises(ss.errors.Infeasible, match=r"constraints \[0, 1\].*together") as caught:
             attempt()
         assert caught.value.constraint is None
         assert caught.value.best is None
@@ -266,10 +266,10 @@ def test_both_methods_agree_on_what_is_infeasible(arguments: Arguments) -> None:
         if margin > 0.0:
             assert ss.solve(cmdp, method).gap <= 1e-6
         else:
-            with pytest.raises(ss.Infeasible):
+            with pytest.raises(ss.errors.Infeasible):
                 ss.solve(cmdp, method)
     if margin < 0.0:
-        with pytest.raises(ss.Infeasible):
+        with pytest.raises(ss.errors.Infeasible):
             ss.slater(cmdp)
 
 
@@ -280,7 +280,7 @@ def test_a_limit_at_the_very_edge_can_be_kept(method: str, seed: int) -> None:
     best = ss.solve(base, method)
     assert best.constraints[0] == pytest.approx(base.limits[0], abs=1e-8)
     beyond = ss.CMDP(base.transitions, base.rewards, base.constraints, base.limits + 1e-6)
-    with pytest.raises(ss.Infeasible) as caught:
+    with pytest.raises(ss.errors.Infeasible) as caught:
         ss.solve(beyond, method)
     assert caught.value.constraint == 0
     assert caught.value.best == pytest.approx(base.limits[0], abs=1e-9)

@@ -162,9 +162,11 @@ def test_looking_on_changes_no_file(played: Played) -> None:
 
 
 def test_what_cannot_be_watched_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ss.InvalidFile, match="neither a store nor the folder of a durable learner"):
+    with pytest.raises(
+        ss.errors.InvalidFile, match="neither a store nor the folder of a durable learner"
+    ):
         Watched(tmp_path)
-    with pytest.raises(ss.InvalidFile, match="no durable learner"):
+    with pytest.raises(ss.errors.InvalidFile, match="no durable learner"):
         Following(tmp_path)
 
 
@@ -224,7 +226,7 @@ def test_a_folder_that_was_removed_is_told_and_may_come_back(what: str, tmp_path
             before = asked(server.address + "state.json")
             assert before[0] == 200
             folder.rename(moved)
-            with pytest.raises(ss.InvalidFile, match="removed or renamed"):
+            with pytest.raises(ss.errors.InvalidFile, match="removed or renamed"):
                 watched.document()
             for name in ("state.json", "report.html"):
                 status, text = asked(server.address + name)
@@ -258,7 +260,7 @@ def test_it_answers_to_this_machine_alone(server: Server) -> None:
     problem.value.close()
     assert problem.value.code == 501
     with (
-        pytest.raises(ss.InvalidFile, match="cannot listen"),
+        pytest.raises(ss.errors.InvalidFile, match="cannot listen"),
         serve(server.watched, int(server.server_address[1])),
     ):
         pass

@@ -398,7 +398,7 @@ def test_a_policy_too_large_is_not_kept(tmp_path: Path, monkeypatch: pytest.Monk
     assert [small.policy(run) for run in sorted(small.finished())] == [None] * 3
     text = write_report(small).read_text()
     assert "The policy at the end" not in text
-    with pytest.raises(ss.UnknownName, match="no finished run 'nobody'"):
+    with pytest.raises(ss.errors.UnknownName, match="no finished run 'nobody'"):
         small.policy("nobody")
 
 
@@ -549,9 +549,9 @@ def test_many_lines_go_from_careful_to_bold() -> None:
 
 
 def test_a_store_without_results_is_told_so(tmp_path: Path) -> None:
-    with pytest.raises(ss.InvalidFile, match="no finished run yet"):
+    with pytest.raises(ss.errors.InvalidFile, match="no finished run yet"):
         write_report(Store.create(tmp_path / "store"))
-    with pytest.raises(ss.InvalidFile, match="is not a store"):
+    with pytest.raises(ss.errors.InvalidFile, match="is not a store"):
         write_report(tmp_path)
 
 
@@ -586,10 +586,10 @@ def test_figures_of_several_studies(several: Store) -> None:
 
 
 def test_what_figures_need(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ss.InvalidOption, match="pdf, png, svg, got 'gif'"):
+    with pytest.raises(ss.errors.InvalidOption, match="pdf, png, svg, got 'gif'"):
         write_figures(store, "gif")
     (tmp_path / "file").write_text("")
-    with pytest.raises(ss.InvalidFile, match="cannot make"):
+    with pytest.raises(ss.errors.InvalidFile, match="cannot make"):
         write_figures(store, "svg", tmp_path / "file" / "folder")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ss.SafespotError, match=r"pip install \"safespot\[report\]\""):

@@ -433,7 +433,7 @@ def test_every_decision_has_its_time(tmp_path: Path) -> None:
 )
 def test_names_that_cannot_be_are_told(text: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "service.toml").write_text(text)
-    with pytest.raises(ss.InvalidFile, match=said):
+    with pytest.raises(ss.errors.InvalidFile, match=said):
         read_names(tmp_path, uniform().interface)
 
 
@@ -504,7 +504,7 @@ def test_damage_of_what_was_synced_is_an_error(tmp_path: Path) -> None:
     torn = lines[0] + b"x" + lines[1][1:]
     place = tmp_path / "requests-000000000000"
     place.write_bytes(torn + last)
-    with pytest.raises(ss.InvalidFile, match=f"damaged at byte {len(lines[0])}"):
+    with pytest.raises(ss.errors.InvalidFile, match=f"damaged at byte {len(lines[0])}"):
         ledger.Ledger(tmp_path)
     place.write_bytes(torn + line({**EVENTS[2], "synced": len(lines[0])}))
     with pytest.warns(UserWarning, match="torn end"):  # the second line was not on the disk yet
@@ -544,7 +544,7 @@ def test_what_must_survive_the_machine_says_how_much_was_synced_before_it(tmp_pa
 
 def test_a_ledger_has_one_writer_and_lets_go_of_files_that_are_full(tmp_path: Path) -> None:
     book = ledger.Ledger(tmp_path)
-    with pytest.raises(ss.InUse, match="another process is writing"):
+    with pytest.raises(ss.errors.InUse, match="another process is writing"):
         ledger.Ledger(tmp_path)
     before = book._lock
     book.turn([])
@@ -559,17 +559,17 @@ def test_a_ledger_has_one_writer_and_lets_go_of_files_that_are_full(tmp_path: Pa
 
 def test_tokens_that_cannot_be_are_refused(tmp_path: Path) -> None:
     ss.open(tmp_path, uniform()).close()
-    with pytest.raises(ss.UnknownName, match="unknown right 'reed'; did you mean `read`"):
+    with pytest.raises(ss.errors.UnknownName, match="unknown right 'reed'; did you mean `read`"):
         add_token(tmp_path, "a", ["decide", "reed"])
-    with pytest.raises(ss.InvalidOption, match="needs a right"):
+    with pytest.raises(ss.errors.InvalidOption, match="needs a right"):
         add_token(tmp_path, "a", [])
-    with pytest.raises(ss.InvalidOption, match="cannot be the name"):
+    with pytest.raises(ss.errors.InvalidOption, match="cannot be the name"):
         add_token(tmp_path, "a b", ["read"])
     assert read_tokens(tmp_path) == []
     add_token(tmp_path, "a", ["read", "decide"])
-    with pytest.raises(ss.InvalidOption, match="already"):
+    with pytest.raises(ss.errors.InvalidOption, match="already"):
         add_token(tmp_path, "a", ["read"])
-    with pytest.raises(ss.UnknownName, match="unknown token 'b'"):
+    with pytest.raises(ss.errors.UnknownName, match="unknown token 'b'"):
         revoke_token(tmp_path, "b")
     revoke_token(tmp_path, "a")
     add_token(tmp_path, "a", ["administer"])  # the name is free again
@@ -580,7 +580,7 @@ def test_tokens_that_cannot_be_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["{", "[3]", '[{"name": "a"}]', '[{"rights": [], "wheels": 4}]'])
 def test_a_damaged_file_of_tokens_is_told(text: str, tmp_path: Path) -> None:
     (tmp_path / "tokens.json").write_text(text)
-    with pytest.raises(ss.InvalidFile, match=r"tokens\.json is damaged"):
+    with pytest.raises(ss.errors.InvalidFile, match=r"tokens\.json is damaged"):
         read_tokens(tmp_path)
 
 
@@ -621,7 +621,7 @@ def test_a_folder_that_cannot_be_served_is_free_again(tmp_path: Path) -> None:
     ss.open(tmp_path, uniform()).close()
     (tmp_path / "service.toml").write_text("wheels = 4\n")
     for _ in range(2):
-        with pytest.raises(ss.InvalidFile, match="unknown entry 'wheels'"):
+        with pytest.raises(ss.errors.InvalidFile, match="unknown entry 'wheels'"):
             open_desk(tmp_path, Settings())
     ss.open(tmp_path).close()
 

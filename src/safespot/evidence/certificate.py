@@ -317,7 +317,7 @@ def policy_digest(policy: ArrayLike) -> str:
 
     Examples:
         >>> import safespot as ss
-        >>> ss.policy_digest([[[1.0, 0.0]]])[:16]
+        >>> ss.learners.policy_digest([[[1.0, 0.0]]])[:16]
         '891f9768fbcea5b5'
 
     """

@@ -23,7 +23,7 @@ class PolicyEvaluation(Displayed):
 
     Examples:
         >>> import safespot as ss
-        >>> found = ss.evaluate_policy(ss.gym.ProblemEnv("machine"), [[1, 0], [1, 0]], episodes=200)
+        >>> found = ss.gym.evaluate_policy(ss.gym.ProblemEnv("machine"), [[1, 0], [1, 0]], episodes=200)
         >>> print(found.rewards.shape, bool(abs(found.value - 8.0) < 4 * found.value_error))
         (200,) True
 
@@ -88,7 +88,7 @@ def evaluate_policy(
     Examples:
         >>> import safespot as ss
         >>> env = ss.gym.ProblemEnv("machine")
-        >>> ss.evaluate_policy(env, [[1, 0], [1, 0]], episodes=200).constraints
+        >>> ss.gym.evaluate_policy(env, [[1, 0], [1, 0]], episodes=200).constraints
         array([0.])
 
     """

@@ -70,7 +70,7 @@ def learn_env(
     Examples:
         >>> import safespot as ss
         >>> env = ss.gym.ProblemEnv("machine")
-        >>> learner = ss.Spot(**ss.env_interface(env), episodes=500, slack=1.0)
+        >>> learner = ss.Spot(**ss.gym.env_interface(env), episodes=500, slack=1.0)
         >>> run = ss.learn_env(env, learner, episodes=20)
         >>> print(learner.episode, run.values[-1], run.constraint_values[-1])
         21 10.0 [4.]
