@@ -28,7 +28,10 @@ ROOT = Path(__file__).parents[1]
 # MathML needs a font with a table for mathematics, which not every system has. This one is under the Open Font License.
 FONT = Path(str(distribution("ziamath").locate_file("ziamath/fonts/STIXTwoMath-Regular.ttf")))
 # Public modules beside the ones that `safespot` itself takes names from.
-MODULES = ("gym", "problems", "theory", "report", "experiments.summary")
+MODULES = (
+    "errors", "experiments", "gym", "learners", "logs", "problems", "signals", "theory", "training", "report",
+    "experiments.summary",
+)  # fmt: skip
 MATH = re.compile(r'<(span|div) class="arithmatex">\\[(\[](?P<latex>.*?)\\[)\]]</\1>', re.DOTALL)
 TEST = re.compile(r"<td><code>tests/[^<]+::[^<]+")
 # Browsers break a line on either side of a formula, even before a comma.
@@ -76,8 +79,8 @@ def public_modules() -> dict[str, list[str]]:
     """The public names by the module that documents them; what two modules offer stands in the first."""
     homes: dict[str, list[str]] = {}
     for name, home in safespot._HOME.items():
-        if home:
-            homes.setdefault(home, []).append(name)
+        if home != ".":
+            homes.setdefault(home[1:], []).append(name)
     known = {id(getattr(_module(home), name)) for home, names in homes.items() for name in names}
     for module in (*homes, *MODULES):
         found = _module(module)
@@ -154,7 +157,9 @@ def _index(modules: dict[str, list[str]]) -> Iterator[str]:
         home = _module(module)
         for name in names:
             path = path_of(module, name)
-            shown = name if safespot._HOME.get(name) == module else path.removeprefix("safespot.")
+            shown = (
+                name if safespot._HOME.get(name) == f".{module}" else path.removeprefix("safespot.")
+            )
             yield f"| [`{shown}`]({_page(module)}#{path}) | {_first_line(getattr(home, name))} |"
 
 

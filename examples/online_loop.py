@@ -54,7 +54,7 @@ def main() -> None:
         low, high = (float(bound[0]) for bound in durable.threshold_bounds)
         print(f"{durable.episode - 1} patients; the tolerance lies in [{low:.2f}, {high:.2f}].")
     trail = given.folder / "trail.parquet"
-    print(f"{ss.export_episodes(given.folder, trail)} episodes in {trail}.")
+    print(f"{ss.logs.export_episodes(given.folder, trail)} episodes in {trail}.")
 
 
 def in_a_ward(act: Act, rng: np.random.Generator) -> ss.Episode:

@@ -40,8 +40,8 @@ class Room(gymnasium.Env[Any, Any]):
 
 def main(episodes: int = 3000) -> ss.Run:
     """Check the environment, learn in it, and tell what came of it."""
-    box = ss.BlackBox(Room(), horizon=12, states=10)  # ten bins of three degrees
-    print("odd:", ss.check_env(box) or "nothing")
+    box = ss.gym.BlackBox(Room(), horizon=12, states=10)  # ten bins of three degrees
+    print("odd:", ss.gym.check_env(box) or "nothing")
     learner = ss.Spot(
         **box.interface, episodes=episodes, slack=3.0, bonus_scale=0.01, estimator="pooled",
         threshold_scale=0.3, policy_step=0.02, dual_step=0.02,

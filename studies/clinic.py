@@ -51,10 +51,10 @@ def main() -> None:
     draw(found)
 
 
-def clinic(bins: str) -> ss.BlackBox:
+def clinic(bins: str) -> ss.gym.BlackBox:
     """The patients as a black box; a dead one pays nothing and costs a full dose in every block that is left."""
-    return ss.BlackBox(
-        Clinic(), horizon=BLOCKS, states=BINS[bins], endings=ss.Ending(reward=0, constraints=1)
+    return ss.gym.BlackBox(
+        Clinic(), horizon=BLOCKS, states=BINS[bins], endings=ss.gym.Ending(reward=0, constraints=1)
     )
 
 
@@ -62,7 +62,7 @@ def measure(bins: str) -> dict[str, Any]:
     """The optimum of what a log shows and how it fares, and ten learners."""
     box = clinic(bins)
     log = ss.read_log(columns(play(box, None)), **box.interface)
-    model = ss.empirical_model(log, stationary=True)
+    model = ss.logs.empirical_model(log, stationary=True)
     best = ss.solve(model.cmdp)
     learned = np.array([learn(box, seed) for seed in range(SEEDS)])  # [seeds, episodes, 2]
     last = learned[:, -EPISODES // 10 :].mean(axis=1)
@@ -79,7 +79,7 @@ def measure(bins: str) -> dict[str, Any]:
     }
 
 
-def play(box: ss.BlackBox, policy: Any) -> list[ss.Episode]:
+def play(box: ss.gym.BlackBox, policy: Any) -> list[ss.Episode]:
     """Patients under a policy; None draws every dose at random."""
     f = box.interface
     if policy is None:
@@ -89,7 +89,7 @@ def play(box: ss.BlackBox, policy: Any) -> list[ss.Episode]:
     return [box.play(policy, rng.random(BLOCKS), 1 if t == 0 else None) for t in range(PATIENTS)]
 
 
-def fare(box: ss.BlackBox, policy: Any) -> dict[str, float]:
+def fare(box: ss.gym.BlackBox, policy: Any) -> dict[str, float]:
     """Mean health and doses of patients under a policy."""
     played = play(box, policy)
     return {
@@ -98,7 +98,7 @@ def fare(box: ss.BlackBox, policy: Any) -> dict[str, float]:
     }
 
 
-def learn(box: ss.BlackBox, seed: int) -> Any:
+def learn(box: ss.gym.BlackBox, seed: int) -> Any:
     """What every patient of a learner got, ``[episodes, 2]``."""
     learner = ss.Spot(**box.interface, episodes=EPISODES, **OPTIONS)
     run = ss.learn_env(box, learner, seed=seed, record="all")

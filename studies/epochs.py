@@ -111,7 +111,7 @@ CANDIDATES: dict[str, type[SpotEpochs] | Recipe | str] = {
     "imaginary visits alone, half of each phase": Recipe(curiosity=1e-6, care=0.0, eagerness=1e12),
     "0.05 H / sqrt(n), half of each phase": CountBonus,
     "variance of values, half of each phase": VarianceBonus,
-    "posterior sampling": ss.PosteriorSampling,
+    "posterior sampling": ss.learners.PosteriorSampling,
     "4 standard errors, no margin, half of each phase": Recipe(care=0.0, eagerness=1e12),
     "2 standard errors": Recipe(curiosity=2.0),
     "3 standard errors": Recipe(curiosity=3.0),
@@ -122,7 +122,7 @@ CANDIDATES: dict[str, type[SpotEpochs] | Recipe | str] = {
     "a share by the exploring plan's own value": OwnShare,
     "half as much exploring": Recipe(eagerness=0.25),
     "twice as much exploring": Recipe(eagerness=1.0),
-    "yardstick: explore-then-plan": ss.ExploreThenPlan,
+    "yardstick: explore-then-plan": ss.learners.ExploreThenPlan,
     "yardstick: UOpt-RPGPD": "regularized-primal-dual",
 }
 

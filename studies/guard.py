@@ -204,7 +204,7 @@ def failures(
             guard._terms = guard._terms._replace(budget=guard._terms.budget + most)
             guard._derive()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ss.UnsafeBaseline)
+            warnings.simplefilter("ignore", ss.errors.UnsafeBaseline)
             part = float((world.violations(guard, seed) / guard.budget).max())
         failed += part > 1.0 + 1e-6  # rounding: 500 episodes of a baseline that an LP found
         worst, shares = max(worst, part), shares + guard.share / len(seeds)

@@ -9,7 +9,7 @@ Protocol, fixed before the runs:
 - *good*: the episode from which on the policy to deploy (`proposal` of `SpotEpochs`, for others the policy in play) has
   at least 95 % of the optimum.
 - *proven*: the first episode after which something to deploy is proven safe without the truth, with confidence 0.95: a
-  certificate of `SpotEpochs`, for others what `certify_played` would have said when it was first asked for.
+  certificate of `SpotEpochs`, for others what `certify` would have said of the run when it was first asked for.
 - Seconds are that many episodes at the run's mean processor time of one, plans included and compiling not. They
   plan more often early on, so that the first episodes took longer than that.
 
@@ -19,6 +19,7 @@ A dash is what did not happen within the episodes played.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import functools
 import time
 from collections.abc import Callable, Iterator
@@ -28,10 +29,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import safespot as ss
-from safespot.judging.played import first_proof
 from safespot.learners.learner import Learner
 from safespot.learners.spot_epochs import SpotEpochs
 from safespot.training.learn import Training
+from safespot.training.metering import EpisodeSums
 
 from .epochs import others
 from .record import RESULTS, machine, where, write_between
@@ -57,7 +58,7 @@ class Moments(NamedTuple):
 def moments(problem: ss.Problem, learner: Learner, seed: int) -> Moments:
     """One run, by the truth."""
     cmdp = problem.cmdp
-    training = Training(problem, learner, EPISODES, seed, "all")
+    training = Training(problem, learner, EPISODES, seed, "all", keep_sums=True)
     proposals: list[tuple[int, float]] = []  # after how many episodes, and their value
     began = time.process_time()
     spent = 0.0
@@ -86,6 +87,21 @@ def moments(problem: ss.Problem, learner: Learner, seed: int) -> Moments:
         proven=np.nan if proven is None else float(proven),
         seconds=spent / EPISODES,
     )
+
+
+def first_proof(run: ss.Run) -> int | None:
+    """Return after how many episodes the run would first have been certified; None: not yet.
+
+    It is looked for at counts that grow by one part in 32.
+    """
+    assert run.sums is not None
+    n = 1
+    while n <= run.played:
+        sums = EpisodeSums(run.sums.totals[:n], run.sums.moved[: n + 1])
+        if ss.certify(dataclasses.replace(run, sums=sums, played=n)).safe.all():
+            return run.first + n - 1
+        n += max(1, n // 32)
+    return None
 
 
 def _for_good(holds: Any) -> float:

@@ -67,7 +67,7 @@ def repeat(path: str, episodes: int, seed: int = 0) -> Result:
         log=math.log(6 * S * A * H * TUNED_FOR / DELTA),
         start=int(np.argmax(cmdp.model.start)),
     )
-    state = ss.OptPrimalDual(**problem.interface, episodes=TUNED_FOR, rho=rho).state
+    state = ss.learners.OptPrimalDual(**problem.interface, episodes=TUNED_FOR, rho=rho).state
     seen = empty_statistics(H, S, A, 1, dense=True)
     tracker, random = empty_tracker(S, A, 1, 0), streams(seed)
     optimum = float(ss.solve(cmdp).value)
@@ -90,8 +90,8 @@ def load(path: str) -> tuple[ss.Problem, float]:
     cmdp = ss.CMDP(
         P / P.sum(axis=3, keepdims=True), r, u[None], thresholds=[const], start=mu / mu.sum()
     )
-    exact = ss.Deterministic()
-    return ss.Problem(cmdp, ss.Signals(exact, exact, exact)), bgap
+    exact = ss.signals.Deterministic()
+    return ss.Problem(cmdp, ss.signals.Signals(exact, exact, exact)), bgap
 
 
 @kernel

@@ -50,7 +50,7 @@ def test_an_episode_holds_what_it_was_made_of_and_nobody_writes_to_it(trusted: b
     ],
 )
 def test_a_wrong_part_of_an_episode_is_refused(name: str, value: Any, words: str) -> None:
-    with pytest.raises(ss.InvalidEpisode, match=words):
+    with pytest.raises(ss.errors.InvalidEpisode, match=words):
         ss.Episode(**PARTS | {name: value})
 
 
@@ -64,7 +64,7 @@ def test_a_step_carries_a_sample_of_every_threshold_or_of_none() -> None:
 def test_the_ends_of_a_range_are_within_it_and_what_is_beyond_them_is_not(wrong: float) -> None:
     check_range("x", np.array([0.0, 1.0]), 0.0, 1.0, "s", fix="")
     check_range("x", np.array([-0.125, 1.125]), 0.0, 1.0, "s", fix="", room=0.125)
-    with pytest.raises(ss.InvalidModel, match="x at state 1"):
+    with pytest.raises(ss.errors.InvalidModel, match="x at state 1"):
         check_range("x", np.array([0.5, wrong]), 0.0, 1.0, "s", fix="", room=0.125)
 
 
@@ -72,14 +72,14 @@ def test_a_count_lies_between_its_ends() -> None:
     assert [as_count("n", n, least=1, most=3) for n in (1, 3)] == [1, 3]
     assert as_count("n", 10**40, least=1, most=None) == 10**40
     for wrong in (0, 4):
-        with pytest.raises(ss.InvalidModel, match=f"n must be at .* got {wrong}"):
+        with pytest.raises(ss.errors.InvalidModel, match=f"n must be at .* got {wrong}"):
             as_count("n", wrong, least=1, most=3)
 
 
 def test_a_policy_of_one_step_serves_all() -> None:
     one = [[0.25, 0.75], [1.0, 0.0], [0.5, 0.5]]
     np.testing.assert_array_equal(as_policy(one, (4, 3, 2)), [one] * 4)
-    with pytest.raises(ss.InvalidModel, match="policy has shape"):
+    with pytest.raises(ss.errors.InvalidModel, match="policy has shape"):
         as_policy([one] * 2, (4, 3, 2))
 
 
@@ -96,10 +96,10 @@ def test_a_policy_of_one_step_serves_all() -> None:
     ],
 )
 def test_what_is_no_array_of_numbers_is_called_what_it_is(value: Any, words: str) -> None:
-    with pytest.raises(ss.InvalidModel, match=words):
+    with pytest.raises(ss.errors.InvalidModel, match=words):
         as_floats("it", value)
 
 
 def test_a_policy_that_is_none_has_no_digest() -> None:
-    with pytest.raises(ss.InvalidModel, match="policy must be an array of real numbers"):
-        ss.policy_digest("a")
+    with pytest.raises(ss.errors.InvalidModel, match="policy must be an array of real numbers"):
+        ss.learners.policy_digest("a")

@@ -12,17 +12,17 @@ import safespot as ss
 from safespot import errors
 
 KINDS: dict[type[Exception], type[Exception]] = {
-    ss.InvalidModel: ValueError,
-    ss.InvalidOption: ValueError,
-    ss.InvalidEpisode: ValueError,
-    ss.InvalidFile: ValueError,
-    ss.DiskError: OSError,
-    ss.InUse: RuntimeError,
-    ss.UnknownName: KeyError,
-    ss.MissingPackage: ImportError,
-    ss.Infeasible: ValueError,
-    ss.SolverError: RuntimeError,
-    ss.UnsafeBaseline: UserWarning,
+    ss.errors.InvalidModel: ValueError,
+    ss.errors.InvalidOption: ValueError,
+    ss.errors.InvalidEpisode: ValueError,
+    ss.errors.InvalidFile: ValueError,
+    ss.errors.DiskError: OSError,
+    ss.errors.InUse: RuntimeError,
+    ss.errors.UnknownName: KeyError,
+    ss.errors.MissingPackage: ImportError,
+    ss.errors.Infeasible: ValueError,
+    ss.errors.SolverError: RuntimeError,
+    ss.errors.UnsafeBaseline: UserWarning,
 }
 
 
@@ -42,8 +42,8 @@ def test_the_table_above_is_complete() -> None:
 
 def test_an_unknown_name_shows_its_message_as_it_is() -> None:
     # KeyError would show its repr, with quotes.
-    assert str(ss.UnknownName("unknown 'x'")) == "unknown 'x'"
-    assert str(ss.UnknownName()) == ""
+    assert str(ss.errors.UnknownName("unknown 'x'")) == "unknown 'x'"
+    assert str(ss.errors.UnknownName()) == ""
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,8 @@ def test_a_misspelled_name_is_corrected(misspelled: Callable[[], Any], near: str
 
 
 def test_infeasible_carries_the_constraint_and_its_best() -> None:
-    alone = ss.Infeasible("no", constraint=2, best=0.25)
+    alone = ss.errors.Infeasible("no", constraint=2, best=0.25)
     assert (alone.constraint, alone.best) == (2, 0.25)
-    together = ss.Infeasible("no")
+    together = ss.errors.Infeasible("no")
     assert together.constraint is None
     assert together.best is None

@@ -85,7 +85,7 @@ def test_a_failed_write_leaves_what_was_there(
             patch.setattr(os, "fsync", fail)
         else:
             patch.setattr(Path, "replace", fail)
-        with pytest.raises(ss.DiskError, match=r"cannot write .*model: .*untouched"):
+        with pytest.raises(ss.errors.DiskError, match=r"cannot write .*model: .*untouched"):
             ss.problems.make("triage").cmdp.save(path)
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["model"]
@@ -126,7 +126,7 @@ def test_a_folder_that_cannot_be_synced_is_our_error(
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", fail_on_folders)
-    with pytest.raises(ss.DiskError, match="may not survive a crash"):
+    with pytest.raises(ss.errors.DiskError, match="may not survive a crash"):
         small.save(tmp_path / "model")
     assert ss.CMDP.load(tmp_path / "model") == small
 
@@ -144,7 +144,7 @@ def test_a_flipped_bit_is_noticed(tmp_path: Path, small: ss.CMDP) -> None:
             path.write_bytes(damaged)
             try:
                 assert ss.CMDP.load(path) == small  # only padding may differ
-            except ss.InvalidFile:
+            except ss.errors.InvalidFile:
                 noticed += 1
     assert noticed > 1.5 * len(data)
 
@@ -155,10 +155,10 @@ def test_a_truncated_file_is_noticed(tmp_path: Path, small: ss.CMDP) -> None:
     data = path.read_bytes()
     for length in range(len(data)):
         path.write_bytes(data[:length])
-        with pytest.raises(ss.InvalidFile):
+        with pytest.raises(ss.errors.InvalidFile):
             ss.CMDP.load(path)
     path.write_bytes(data + b"\0")
-    with pytest.raises(ss.InvalidFile):
+    with pytest.raises(ss.errors.InvalidFile):
         ss.CMDP.load(path)
 
 
@@ -182,16 +182,20 @@ def test_another_kind_or_version_is_refused(tmp_path: Path, small: ss.CMDP) -> N
     rewritten(path)
     assert ss.CMDP.load(path) == small  # the rewriting itself does no harm
     rewritten(path, version=3)
-    with pytest.raises(ss.InvalidFile, match=r"format 3.*reads 2.*a later version\. Upgrade"):
+    with pytest.raises(
+        ss.errors.InvalidFile, match=r"format 3.*reads 2.*a later version\. Upgrade"
+    ):
         ss.CMDP.load(path)
     rewritten(path, version=1)
-    with pytest.raises(ss.InvalidFile, match=r"format 1.*reads 2.*made by an earlier version"):
+    with pytest.raises(
+        ss.errors.InvalidFile, match=r"format 1.*reads 2.*made by an earlier version"
+    ):
         ss.CMDP.load(path)
     rewritten(path, version=2, kind="learner")
-    with pytest.raises(ss.InvalidFile, match="holds a learner, expected a cmdp"):
+    with pytest.raises(ss.errors.InvalidFile, match="holds a learner, expected a cmdp"):
         ss.CMDP.load(path)
     rewritten(path, kind="cmdp", about=None)
-    with pytest.raises(ss.InvalidFile, match="has no description of its content"):
+    with pytest.raises(ss.errors.InvalidFile, match="has no description of its content"):
         ss.CMDP.load(path)
 
 
@@ -203,9 +207,9 @@ def test_the_same_model_gives_the_same_bytes(tmp_path: Path, small: ss.CMDP) -> 
 
 @pytest.mark.parametrize("path", [None, 3, "a\0b", "/", "."])
 def test_a_path_that_is_none_is_refused(small: ss.CMDP, path: Any) -> None:
-    with pytest.raises(ss.InvalidFile):
+    with pytest.raises(ss.errors.InvalidFile):
         small.save(path)
-    with pytest.raises(ss.InvalidFile):
+    with pytest.raises(ss.errors.InvalidFile):
         ss.CMDP.load(path)
 
 
@@ -213,23 +217,23 @@ def test_a_file_that_is_not_ours_is_refused(tmp_path: Path) -> None:
     from safetensors.numpy import save_file
 
     save_file({"rewards": np.zeros(3)}, tmp_path / "foreign")
-    with pytest.raises(ss.InvalidFile, match="not a safespot file"):
+    with pytest.raises(ss.errors.InvalidFile, match="not a safespot file"):
         ss.CMDP.load(tmp_path / "foreign")
     # A header that declares more than there is must not be believed.
     (tmp_path / "huge").write_bytes((2**62).to_bytes(8, "little") + b"{}")
-    with pytest.raises(ss.InvalidFile, match="not a safespot file"):
+    with pytest.raises(ss.errors.InvalidFile, match="not a safespot file"):
         ss.CMDP.load(tmp_path / "huge")
 
 
 def test_a_missing_file_or_a_folder_is_our_error(tmp_path: Path, small: ss.CMDP) -> None:
-    with pytest.raises(ss.InvalidFile, match=r"cannot read .*absent: No such file"):
+    with pytest.raises(ss.errors.InvalidFile, match=r"cannot read .*absent: No such file"):
         ss.CMDP.load(tmp_path / "absent")
-    with pytest.raises(ss.InvalidFile, match=r"cannot read .*: Is a directory"):
+    with pytest.raises(ss.errors.InvalidFile, match=r"cannot read .*: Is a directory"):
         ss.CMDP.load(tmp_path)
-    with pytest.raises(ss.InvalidFile, match=r"cannot write .*: No such file"):
+    with pytest.raises(ss.errors.InvalidFile, match=r"cannot write .*: No such file"):
         small.save(tmp_path / "absent" / "model")
     (tmp_path / "folder").mkdir()
-    with pytest.raises(ss.InvalidFile, match=r"cannot write .*: Is a directory"):
+    with pytest.raises(ss.errors.InvalidFile, match=r"cannot write .*: Is a directory"):
         small.save(tmp_path / "folder")
     assert [file.name for file in tmp_path.iterdir()] == ["folder"]
 
@@ -250,13 +254,13 @@ def test_how_much_memory_a_file_may_ask_for_is_the_users_to_say(
 ) -> None:
     monkeypatch.setenv("SAFESPOT_MEMORY", "100")
     files.check_memory("model", 100)
-    with pytest.raises(ss.InvalidFile, match="model asks for 101 bytes"):
+    with pytest.raises(ss.errors.InvalidFile, match="model asks for 101 bytes"):
         files.check_memory("model", 101)
     monkeypatch.setenv("SAFESPOT_MEMORY", "much")
-    with pytest.raises(ss.InvalidFile, match="whole number of bytes"):
+    with pytest.raises(ss.errors.InvalidFile, match="whole number of bytes"):
         files.check_memory("model", 1)
 
 
 def test_no_name_at_all_is_not_the_folder_that_one_is_in() -> None:
-    with pytest.raises(ss.InvalidFile, match="a path is empty"):
+    with pytest.raises(ss.errors.InvalidFile, match="a path is empty"):
         ss.open("")

@@ -49,7 +49,7 @@ def episode(**changes: Any) -> ss.Episode:
     ],
 )
 def test_an_episode_cannot_have_hidden_signals(changes: dict[str, Any]) -> None:
-    with pytest.raises(ss.InvalidEpisode, match=next(iter(changes))):
+    with pytest.raises(ss.errors.InvalidEpisode, match=next(iter(changes))):
         episode(**changes)
 
 
@@ -119,12 +119,12 @@ class Shy(gym.Env[Any, Any]):
 @pytest.mark.parametrize("nothing", [np.ma.masked, hidden(0.9, 0), hidden([0.9], 0)])
 def test_an_environment_that_hides_a_signal_does_not_show_it(nothing: Any, clip: bool) -> None:
     def play(second: dict[str, Any]) -> ss.Episode:
-        box = ss.BlackBox(Shy(second), horizon=H, start=0, clip=clip)
+        box = ss.gym.BlackBox(Shy(second), horizon=H, start=0, clip=clip)
         return box.play(np.full((H, 1, 2), 0.5), np.full(H, 0.5))
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(ss.InvalidEpisode, match="step 1, constraints"):
+        with pytest.raises(ss.errors.InvalidEpisode, match="step 1, constraints"):
             play({"constraint": nothing})
         assert np.isnan(play({"threshold": nothing}).thresholds[1, 0])
 
@@ -136,15 +136,15 @@ POLICY = np.full((H, 1, 2), 0.5)
     "give",
     [
         lambda: ss.Spot(**{**FACE, "action_mask": hidden([[True, True]], 1)}, episodes=9, slack=1.0),
-        lambda: ss.BlackBox(Shy({}), horizon=H, start=0, action_mask=hidden([[True, True]], 1)),
+        lambda: ss.gym.BlackBox(Shy({}), horizon=H, start=0, action_mask=hidden([[True, True]], 1)),
         lambda: numbering({"entries": [{"edges": [0.5]}] * 2}).number(hidden([0.0, 1.0], 1)),
         lambda: ss.Fixed(**FACE, episodes=9, policy=hidden(POLICY, 0)),
         lambda: ss.SafetyMeter(FACE, thresholds=hidden([1.0], 0)),
         lambda: ss.SafetyMeter(FACE, constraint_totals=hidden([0.0, 1.0], 1)),
         lambda: ss.Guard(ss.SpotEpochs(**FACE), hidden(POLICY, 1), budget=10),
         lambda: ss.Guard(ss.SpotEpochs(**FACE), POLICY, budget=hidden([10.0], 0)),
-        lambda: ss.evaluate_policy(
-            ss.BlackBox(Shy({}), horizon=H, start=0), hidden(POLICY, 1), episodes=2
+        lambda: ss.gym.evaluate_policy(
+            ss.gym.BlackBox(Shy({}), horizon=H, start=0), hidden(POLICY, 1), episodes=2
         ),
         lambda: ss.CMDP(
             np.ones((1, 2, 1)), [[0.5, 0.5]], [[[0.5, 0.5]]], [1.0], horizon=H,

@@ -60,10 +60,10 @@ def test_a_name_is_the_users_word_or_a_number() -> None:
     ],
 )
 def test_wrong_names_are_refused_everywhere(wrong: dict[str, Any], words: str) -> None:
-    with pytest.raises(ss.InvalidModel, match=words.replace("?", r"\?")):
+    with pytest.raises(ss.errors.InvalidModel, match=words.replace("?", r"\?")):
         ward(**wrong)
     interface = {**ss.Problem(ward()).interface, **wrong}
-    with pytest.raises(ss.InvalidOption, match=words.replace("?", r"\?")):
+    with pytest.raises(ss.errors.InvalidOption, match=words.replace("?", r"\?")):
         ss.Uniform(**interface, episodes=10)
 
 
@@ -78,7 +78,7 @@ def test_ready_problems_have_names(name: str) -> None:
     problem = ss.problems.make(name)
     cmdp, names = problem.cmdp, problem.names
     if name == "random":  # drawn, so that nothing in it is anything
-        assert names == ss.Names()
+        assert names == ss.signals.Names()
         return
     assert [len(each or ()) for each in (names.states, names.actions, names.limits)] == [
         cmdp.S, cmdp.A, cmdp.m,
@@ -119,7 +119,7 @@ def test_a_cmdp_keeps_them_in_its_file_and_with_other_thresholds(tmp_path: Path)
 
 def test_a_certificate_speaks_of_limits_by_name(tmp_path: Path) -> None:
     problem = ss.Problem(ward(**WARD))
-    found = ss.certify_by_trial(problem, ss.solve(problem.cmdp).policy, 50)
+    found = ss.certify(problem, ss.solve(problem.cmdp).policy, episodes=50)
     assert "\n  drug: " in str(found)
     assert found.names.states is None  # it tells nothing of states
     found.save(tmp_path / "certificate")
@@ -127,10 +127,10 @@ def test_a_certificate_speaks_of_limits_by_name(tmp_path: Path) -> None:
 
 
 def test_environments_and_tables_take_them(tmp_path: Path) -> None:
-    died = ss.Ending(reward=0, constraints=1)
+    died = ss.gym.Ending(reward=0, constraints=1)
     edges = [[0.5], [0.3]]
     names = ["small, clean", "small, drugged", "large, clean", "large, drugged"]
-    box = ss.BlackBox(
+    box = ss.gym.BlackBox(
         ss.gym.Clinic(),
         horizon=14,
         states=edges,
@@ -140,9 +140,11 @@ def test_environments_and_tables_take_them(tmp_path: Path) -> None:
     )
     assert box.interface["state_names"] == (*names, "ended")
     assert ss.Uniform(**box.interface, episodes=9).interface.names.limit(0) == "dose"
-    assert ss.env_interface(ss.gym.ProblemEnv("machine"))["action_names"] == ("gentle", "fast")
-    with pytest.raises(ss.InvalidOption, match="expected one for each of 5"):
-        ss.BlackBox(ss.gym.Clinic(), horizon=14, states=edges, endings=died, state_names=names[:2])
+    assert ss.gym.env_interface(ss.gym.ProblemEnv("machine"))["action_names"] == ("gentle", "fast")
+    with pytest.raises(ss.errors.InvalidOption, match="expected one for each of 5"):
+        ss.gym.BlackBox(
+            ss.gym.Clinic(), horizon=14, states=edges, endings=died, state_names=names[:2]
+        )
 
 
 def test_logs_and_their_models_take_them(tmp_path: Path) -> None:
@@ -153,7 +155,7 @@ def test_logs_and_their_models_take_them(tmp_path: Path) -> None:
     assert {key: log.interface[key] for key in KEYS} == {
         key: problem.interface[key] for key in KEYS
     }
-    assert ss.empirical_model(log).cmdp.names == problem.names
+    assert ss.logs.empirical_model(log).cmdp.names == problem.names
 
 
 def test_a_durable_learner_is_the_same_by_another_name(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def test_an_observation_has_a_number(recipe: Any, numbers: list[tuple[Any, int]]
     ],
 )
 def test_what_has_no_number_is_refused(recipe: Any, seen: Any, words: str) -> None:
-    with pytest.raises(ss.InvalidEpisode, match=words):
+    with pytest.raises(ss.errors.InvalidEpisode, match=words):
         numbering(recipe).number(seen)
 
 
@@ -47,5 +47,5 @@ def test_what_has_no_number_is_refused(recipe: Any, seen: Any, words: str) -> No
     "recipe", [{}, {"whole": [0]}, {"edges": [1.0, 0.0]}, {"edges": [1.0, 1.0]}, {"bins": [1]}, 3]
 )
 def test_what_is_no_recipe_is_refused(recipe: Any) -> None:
-    with pytest.raises(ss.InvalidFile, match="numbers no observations"):
+    with pytest.raises(ss.errors.InvalidFile, match="numbers no observations"):
         numbering(recipe)

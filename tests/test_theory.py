@@ -182,7 +182,7 @@ def test_auto_lets_pairs_leave_their_cap_at_once(S: int, H: int) -> None:
     assert theory.bonus(**sizes, n=1, bonus_scale=scale) == pytest.approx(0.06)
     assert theory.visits_to_leave_cap(**sizes, mean=0.93, bonus_scale=scale) == 1
     assert theory.visits_to_leave_cap(**sizes, mean=0.95, bonus_scale=scale) == 2
-    with pytest.raises(ss.InvalidOption, match="never leaves its cap"):
+    with pytest.raises(ss.errors.InvalidOption, match="never leaves its cap"):
         theory.scale_to_leave_cap(**sizes, mean=1.0)
 
 
@@ -197,10 +197,10 @@ def test_spot_takes_the_scale_and_steps_to_match() -> None:
     assert auto.rates.step == pytest.approx(4.0 * paper.rates.step)
     assert (given.rates.eta, given.rates.step) == (0.1, auto.rates.step)
     assert paper.rates.radii.bonus_scale == 1.0
-    with pytest.raises(ss.InvalidOption, match="'auto' or a number"):
+    with pytest.raises(ss.errors.InvalidOption, match="'auto' or a number"):
         ss.Spot(**f, episodes=500, slack=1.0, bonus_scale="automatic")
-    with pytest.raises(ss.InvalidOption, match="is for spot"):
-        ss.RegularizedPrimalDual(**f, episodes=500, slack=1.0, bonus_scale="auto")
+    with pytest.raises(ss.errors.InvalidOption, match="is for spot"):
+        ss.learners.RegularizedPrimalDual(**f, episodes=500, slack=1.0, bonus_scale="auto")
 
 
 @pytest.mark.parametrize(("m", "delta"), [(1, 0.05), (3, 0.01)])

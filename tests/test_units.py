@@ -155,20 +155,22 @@ def test_a_multiplier_is_what_a_unit_of_a_limit_is_worth(seed: int) -> None:
 
 def test_a_learners_ranges_say_the_same() -> None:
     given_ranges = make_units(2, ["<=", ">="], (0, 10), [(0, 4), (-1, 1)])
-    again = units_of_interface(2, given_ranges.senses, given_ranges.ranges, error=ss.InvalidOption)
+    again = units_of_interface(
+        2, given_ranges.senses, given_ranges.ranges, error=ss.errors.InvalidOption
+    )
     assert again == given_ranges
     np.testing.assert_array_equal(again.constraints.scale, given_ranges.constraints.scale)
-    assert units_of_interface(1, ">=", None, error=ss.InvalidOption) == make_units(1)
+    assert units_of_interface(1, ">=", None, error=ss.errors.InvalidOption) == make_units(1)
 
 
 @pytest.mark.parametrize("wrong", [{"rewards": (0, 1)}, "wide", [(0, 1)], {"reward": (1, 0)}])
 def test_wrong_ranges_of_a_learner_are_its_own_error(wrong: Any) -> None:
-    with pytest.raises(ss.InvalidOption):
-        units_of_interface(1, ">=", wrong, error=ss.InvalidOption)
+    with pytest.raises(ss.errors.InvalidOption):
+        units_of_interface(1, ">=", wrong, error=ss.errors.InvalidOption)
 
 
 @pytest.mark.parametrize("thresholds", [[0.5, 0.5], [[0.5, 0.5]], [[[0.5]]], 0.5])
 def test_thresholds_of_another_shape_are_refused(thresholds: Any) -> None:
     cmdp = ss.problems.make("triage", horizon=3).cmdp  # two limits
-    with pytest.raises(ss.InvalidModel, match="thresholds have shape"):
+    with pytest.raises(ss.errors.InvalidModel, match="thresholds have shape"):
         cmdp.with_thresholds([thresholds] if np.ndim(thresholds) == 1 else thresholds)

@@ -28,9 +28,9 @@ LARGE = 0.3  # which tumors are treated at first
 
 def make(folder: Path) -> None:
     """A durable learner that begins as the ward does: a quarter of a dose where the tumor is large, else none."""
-    died = ss.Ending(reward=0, constraints=1)
+    died = ss.gym.Ending(reward=0, constraints=1)
     edges = [list(map(float, TUMOR_EDGES)), list(map(float, DRUG_EDGES))]
-    box = ss.BlackBox(ss.gym.Clinic(), horizon=STEPS, states=edges, endings=died)
+    box = ss.gym.BlackBox(ss.gym.Clinic(), horizon=STEPS, states=edges, endings=died)
     interface = box.interface
     # The last entry counts fastest, and the state after all others is death.
     tumor = np.arange(interface["states"]) // (len(DRUG_EDGES) + 1)

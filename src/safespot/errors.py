@@ -9,6 +9,21 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Mapping
 
+__all__ = [
+    "DiskError",
+    "InUse",
+    "Infeasible",
+    "InvalidEpisode",
+    "InvalidFile",
+    "InvalidModel",
+    "InvalidOption",
+    "MissingPackage",
+    "SafespotError",
+    "SolverError",
+    "UnknownName",
+    "UnsafeBaseline",
+]
+
 
 class SafespotError(Exception):
     """Any error that a user of safespot can cause.
@@ -91,7 +106,7 @@ class DiskError(SafespotError, OSError):
         >>> import safespot as ss
         >>> try:  # a folder that is full, read-only, or gone
         ...     ss.problems.make("machine").cmdp.save("machine.safetensors")
-        ... except ss.DiskError as problem:
+        ... except ss.errors.DiskError as problem:
         ...     print(problem)
 
     """
@@ -123,10 +138,10 @@ class UnsafeBaseline(SafespotError, UserWarning):
         >>> reckless = [[0, 1], [0, 1]]  # strains the machine by 5, and 1 is allowed
         >>> guard = ss.Guard(learner, reckless, budget=8, on_unsafe="stop")
         >>> with warnings.catch_warnings():
-        ...     warnings.simplefilter("ignore", ss.UnsafeBaseline)
+        ...     warnings.simplefilter("ignore", ss.errors.UnsafeBaseline)
         ...     try:
         ...         run = ss.learn(problem, guard)
-        ...     except ss.UnsafeBaseline as found:
+        ...     except ss.errors.UnsafeBaseline as found:
         ...         print(str(found)[:45], guard.baseline_verdict)
         the baseline breaks the limit of constraint 0 ('unsafe',)
 
@@ -157,7 +172,7 @@ class MissingPackage(SafespotError, ImportError):
         >>> import safespot as ss
         >>> try:  # needs the extra safespot[icu]
         ...     problem = ss.problems.make("icu-sepsis")
-        ... except ss.MissingPackage as problem:
+        ... except ss.errors.MissingPackage as problem:
         ...     print(problem)
 
     """
@@ -195,7 +210,7 @@ class SolverError(SafespotError, RuntimeError):
         >>> import safespot as ss
         >>> try:
         ...     best = ss.solve(ss.problems.make("machine").cmdp)
-        ... except ss.SolverError as failure:
+        ... except ss.errors.SolverError as failure:
         ...     print(failure)
         >>> round(best.value, 6)
         11.0

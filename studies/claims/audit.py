@@ -60,7 +60,7 @@ class Audit:
         """Return each column, ``[recorded episodes]``."""
         return {name: np.array([row[name] for row in self.rows]) for name in COLUMNS}
 
-    def __call__(self, record: ss.Recorded) -> None:
+    def __call__(self, record: ss.training.Recorded) -> None:
         """Add the row of a recorded episode."""
         learner, now, skipped = record.learner, self.now, record.episode - self.last - 1
         assert isinstance(learner, ss.Spot)
@@ -76,7 +76,7 @@ class Audit:
         self.last, self.mirror, self.ahead = record.episode, mirror, ahead
         self.rows.append(dict(now))
 
-    def _compare(self, learner: ss.Spot, record: ss.Recorded) -> None:
+    def _compare(self, learner: ss.Spot, record: ss.training.Recorded) -> None:
         cmdp, state, now = self.cmdp, learner.state, self.now
         truth = np.r_[
             cmdp.units.reward.total_inside(record.value, cmdp.H),

@@ -12,8 +12,7 @@ import numpy as np
 
 from safespot.arrays import Float
 from safespot.evidence.certificate import Certificate
-from safespot.judging.played import certify_played
-from safespot.judging.trial import certify_by_trial
+from safespot.judging.certify import certify
 from safespot.learners import Spot
 from safespot.model.cmdp import CMDP
 from safespot.model.oracle import slater, solve
@@ -53,19 +52,19 @@ def trials(runs: int) -> Iterator[Found]:
     policy = solve(problem.cmdp).policy
     truth = _difference(problem.cmdp, solve(problem.cmdp).constraints)
     for seed in range(runs):
-        yield Found(certify_by_trial(problem, policy, EPISODES, delta=DELTA, seed=seed), truth)
+        yield Found(certify(problem, policy, episodes=EPISODES, delta=DELTA, seed=seed), truth)
 
 
 def plays(runs: int) -> Iterator[Found]:
-    """What `certify_played` says of SPOT's play, whose policy changes with every episode."""
+    """What `certify` says of SPOT's play, whose policy changes with every episode."""
     problem = make("machine")
     rho = slater(problem.cmdp).rho
     for seed in range(runs):
         learner = Spot(**problem.interface, episodes=EPISODES, rho=rho, bonus_scale=0.01)
         run = learn(problem, learner, seed=seed, record="all")
-        found = certify_played(run, delta=DELTA)
-        means = run.constraint_values[found.since - 1 :].mean(axis=0)
-        yield Found(found.certificate, _difference(problem.cmdp, means))
+        certificate = certify(run, delta=DELTA)
+        means = run.constraint_values[(certificate.since or 1) - 1 :].mean(axis=0)
+        yield Found(certificate, _difference(problem.cmdp, means))
 
 
 def judge(size: Size) -> tuple[tuple[Verdict, ...], ClaimTable]:

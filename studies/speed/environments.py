@@ -44,15 +44,15 @@ def loop() -> Sequence[Row]:
     """A step of several environments."""
     lake = gymnasium.make("FrozenLake-v1").unwrapped
     cart: Any = gymnasium.make("CartPole-v1", max_episode_steps=50).unwrapped
-    nothing = ss.Ending(reward=0, constraints=0)
+    nothing = ss.gym.Ending(reward=0, constraints=0)
     boxes = {
-        "an environment that does nothing, S = 25, A = 5, H = 14": ss.BlackBox(Idle(), horizon=14),
-        "Gymnasium's FrozenLake, H = 20": ss.BlackBox(
+        "an environment that does nothing, S = 25, A = 5, H = 14": ss.gym.BlackBox(Idle(), horizon=14),
+        "Gymnasium's FrozenLake, H = 20": ss.gym.BlackBox(
             lake, horizon=20, endings=nothing, senses="<=", thresholds=lambda step: 0.05,
             constraints=lambda step: step.next_state in (5, 7, 11, 12),
         ),
-        "Gymnasium's CartPole in 81 states, H = 50": ss.BlackBox(
-            cart, horizon=50, endings=ss.Ending(reward=0, constraints=1), states=warm_up(cart, 3),
+        "Gymnasium's CartPole in 81 states, H = 50": ss.gym.BlackBox(
+            cart, horizon=50, endings=ss.gym.Ending(reward=0, constraints=1), states=warm_up(cart, 3),
             senses="<=", constraints=lambda step: abs(step.next_state[0]) > 1.0,
             thresholds=lambda step: 0.1,
         ),
@@ -60,7 +60,7 @@ def loop() -> Sequence[Row]:
     return [row(name, box) for name, box in boxes.items()]
 
 
-def row(name: str, box: ss.BlackBox) -> Row:
+def row(name: str, box: ss.gym.BlackBox) -> Row:
     """The loop's share of a step. The least of several rounds, since what else the machine does only adds."""
     own, alone, learning, steps = min(measure(box) for _ in range(ROUNDS))
     return Row(
@@ -71,7 +71,7 @@ def row(name: str, box: ss.BlackBox) -> Row:
     )  # fmt: skip
 
 
-def measure(box: ss.BlackBox) -> tuple[float, float, float, int]:
+def measure(box: ss.gym.BlackBox) -> tuple[float, float, float, int]:
     """Microseconds a step: the loop's, the environment's, the learner's; and how many steps there were."""
     learner = ss.Spot(**box.interface, episodes=EPISODES, slack=0.5, bonus_scale=0.01)
     env, observe, whole = box.env, Clock(learner.observe), Clock(carry_on)

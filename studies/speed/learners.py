@@ -21,12 +21,12 @@ from ..record import Benchmark, Row, timed
 from .extended import extended_program
 
 
-def prepared(S: int, A: int, H: int, episodes: int) -> tuple[ss.OptCMDP, Any]:
+def prepared(S: int, A: int, H: int, episodes: int) -> tuple[ss.learners.OptCMDP, Any]:
     """An `OptCMDP` that has seen uniform play, and a limit that binds: half way to the most that is plausible."""
     problem = ss.problems.make("random", states=S, actions=A, horizon=H, seed=1)
     uniform = ss.Uniform(**problem.interface, episodes=episodes)
     ss.learn(problem, uniform, track="grid")
-    learner = ss.OptCMDP(**problem.interface, episodes=episodes, bonus_scale=0.1)
+    learner = ss.learners.OptCMDP(**problem.interface, episodes=episodes, bonus_scale=0.1)
     learner.statistics = uniform.statistics
     models = optimistic_models(learner)
     free, most = (best_response(models, weights)[0][1] for weights in np.eye(2))
@@ -39,7 +39,7 @@ def planning() -> Sequence[Row]:
     for S, A, H, compare in ((10, 2, 10, True), (30, 3, 10, False)):
         learner, limits = prepared(S, A, H, 20_000)
 
-        def plan(learner: ss.OptCMDP = learner, limits: Any = limits) -> Any:
+        def plan(learner: ss.learners.OptCMDP = learner, limits: Any = limits) -> Any:
             return optimistic_plan(optimistic_models(learner), limits)
 
         seconds, found = timed(plan, repeat=9)

@@ -192,7 +192,7 @@ def test_own_files_are_solved_and_run(tmp_path: Path, monkeypatch: pytest.Monkey
     path = tmp_path / "log.parquet"
     ss.write_log(path, episodes)
     solved = runner.invoke(cli.app, ["solve", str(path), "--json"], catch_exceptions=False)
-    model = ss.empirical_model(ss.read_log(path))
+    model = ss.logs.empirical_model(ss.read_log(path))
     assert json.loads(solved.stdout)["optimum"] == ss.solve(model.cmdp).value
     assert "200 of 200 episodes can be used" in solved.stderr
 
@@ -312,7 +312,7 @@ def test_a_policy_is_written_where_it_was_asked_for(tmp_path: Path) -> None:
         answer("solve", "machine", "--policy", str(tmp_path / name))
         assert np.load(tmp_path / name).ndim == 3
     assert len(list(tmp_path.iterdir())) == 3
-    with pytest.raises(ss.InvalidFile, match="cannot write"):
+    with pytest.raises(ss.errors.InvalidFile, match="cannot write"):
         answer("solve", "machine", "--policy", str(tmp_path / "absent" / "best"))
 
 
@@ -340,8 +340,8 @@ def test_everything_that_is_wrong_is_named_at_once(tmp_path: Path) -> None:
         "episodes": 5, "seeds": 1, "problem": {"name": "nonsense"},
         "learners": [{"name": "nobody"}, {"name": "spot", "options": {"rhoo": 2.0}}],
     }  # fmt: skip
-    with pytest.raises(ss.InvalidOption) as wrong:
-        ss.sweep(spec, tmp_path / "s", progress=False)
+    with pytest.raises(ss.errors.InvalidOption) as wrong:
+        ss.experiments.sweep(spec, tmp_path / "s", progress=False)
     for word in ("'nonsense'", "'nobody'", "'rhoo'"):
         assert word in str(wrong.value)
 
@@ -379,7 +379,7 @@ def test_a_disk_error_is_a_failure_and_no_wrong_input(
     monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     def fails() -> None:
-        raise ss.DiskError("cannot write x: No space left on device.")
+        raise ss.errors.DiskError("cannot write x: No space left on device.")
 
     monkeypatch.setattr("safespot.cli.application.app", fails)
     with pytest.raises(SystemExit) as ended:

@@ -63,9 +63,9 @@ def ended(problem: BaseException, folder: Path, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("problem", "code", "said"),
     [
-        (ss.InvalidOption("no such option."), 2, "safespot: no such option.\n"),
-        (ss.InvalidFile("no such file."), 2, "safespot: no such file.\n"),
-        (ss.Infeasible("no policy keeps it."), 1, "safespot: no policy keeps it.\n"),
+        (ss.errors.InvalidOption("no such option."), 2, "safespot: no such option.\n"),
+        (ss.errors.InvalidFile("no such file."), 2, "safespot: no such file.\n"),
+        (ss.errors.Infeasible("no policy keeps it."), 1, "safespot: no policy keeps it.\n"),
         (OSError(errno.ENOSPC, "No space left on device"), 1, "safespot: No space left on device.\n"),
         (OSError("a pipe of its own kind"), 1, "safespot: a pipe of its own kind.\n"),
         (MemoryError(), 1, f"safespot: out of memory. {SMALLER}.\n"),
@@ -88,7 +88,9 @@ def test_what_happened_decides_the_exit_code_and_the_only_line(
     assert end.out.startswith("answer\n")
 
 
-@pytest.mark.parametrize("problem", [ss.InvalidOption("wrong."), OSError("broken"), MemoryError()])
+@pytest.mark.parametrize(
+    "problem", [ss.errors.InvalidOption("wrong."), OSError("broken"), MemoryError()]
+)
 def test_with_a_traceback_asked_for_the_problem_itself_comes_out(
     problem: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,4 +172,4 @@ def test_a_run_whose_output_is_closed_keeps_its_results(tmp_path: Path) -> None:
         capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert process.returncode == 0, process.stderr
-    assert ss.Store(tmp_path / "store").finished()
+    assert ss.experiments.Store(tmp_path / "store").finished()

@@ -105,7 +105,7 @@ def test_solve_says_in_every_line_what_it_is(log: str) -> None:
     (limit,) = found["limits"]
     low, high = limit["proven"]
     assert low <= problem.cmdp.limits[0] <= high
-    model = ss.empirical_model(ss.read_log(log, **problem.interface), stationary=True)
+    model = ss.logs.empirical_model(ss.read_log(log, **problem.interface), stationary=True)
     solution = ss.solve(model.cmdp)
     error, errors = model.standard_errors(solution.policy)
     assert found["optimum"] == solution.value

@@ -50,7 +50,7 @@ def test_names_texts_costs_and_known_limits(tmp_path: Path, ending: str | None) 
     assert np.isnan(log.episodes[0].thresholds).all()
     assert log.thresholds is not None
     assert log.thresholds.tolist() == [0.75]
-    assert ss.empirical_model(log).cmdp.limits.tolist() == [0.75]
+    assert ss.logs.empirical_model(log).cmdp.limits.tolist() == [0.75]
 
 
 def test_names_may_be_given_in_their_order() -> None:
@@ -60,13 +60,13 @@ def test_names_may_be_given_in_their_order() -> None:
     log = read(states=["ward", "icu"])
     assert log.reasons == {"then is not one of the 2 states": 2}
     assert str(log.rejected[0]) == "episode 7, step 1: then 'home' is not one of the 2 states"
-    ended = read({k: v[:3] for k, v in WARD.items()}, endings={"ward": ss.Ending(0, 0)})
+    ended = read({k: v[:3] for k, v in WARD.items()}, endings={"ward": ss.gym.Ending(0, 0)})
     assert ended.episodes[1].states.tolist() == [2, 3, 3]
-    for wrong in ({"start": "moon"}, {"endings": {"moon": ss.Ending(0, 0)}}):
-        with pytest.raises(ss.InvalidOption, match="unknown state 'moon'"):
+    for wrong in ({"start": "moon"}, {"endings": {"moon": ss.gym.Ending(0, 0)}}):
+        with pytest.raises(ss.errors.InvalidOption, match="unknown state 'moon'"):
             read(**wrong)
     for names in ("ward", ["a", "a"], ["a", 1]):
-        with pytest.raises(ss.InvalidOption, match="list of different names"):
+        with pytest.raises(ss.errors.InvalidOption, match="list of different names"):
             read(states=names)
 
 
@@ -103,7 +103,7 @@ def test_one_threshold_for_an_episode_counts_as_it_is() -> None:
         "threshold_total_dose is another one than before in its episode": 1
     }
     short = {k: v[:3] for k, v in table.items()}
-    ended = ss.read_log(short, columns=COLUMNS, endings=ss.Ending(0, 0))
+    ended = ss.read_log(short, columns=COLUMNS, endings=ss.gym.Ending(0, 0))
     assert ended.episodes[1].thresholds.ravel().tolist() == [0.25, 0.25]  # spread over all steps
     nothing = {**WARD, "threshold_total_dose": [0.0, 0.0, 0.5, 0.5]}
     assert ss.read_log(nothing, columns=COLUMNS).rejected == ()
@@ -117,9 +117,9 @@ def test_constraints_and_costs_have_their_own_senses() -> None:
     log = read(table, thresholds=[0.75, 0.5])
     assert log.constraint_names == ("dose", "sleep")
     assert log.interface["senses"] == ("<=", ">=")
-    with pytest.raises(ss.InvalidOption, match="'mg' is a cost"):
+    with pytest.raises(ss.errors.InvalidOption, match="'mg' is a cost"):
         read(senses=">=")
-    with pytest.raises(ss.InvalidFile, match="both constraint_dose and cost_dose"):
+    with pytest.raises(ss.errors.InvalidFile, match="both constraint_dose and cost_dose"):
         read({**WARD, "constraint_dose": [1.0] * 4})
     numbered = {**WARD, "mg": [0.0] * 4, "cost_10": [0.1] * 4, "cost_2": [0.2] * 4}
     assert read(numbered, thresholds=[1, 1, 1]).constraint_names == ("2", "10", "dose")
@@ -163,12 +163,12 @@ def test_propensities_are_read() -> None:
     ],
 )
 def test_wrong_renaming(columns: Any, words: str) -> None:
-    with pytest.raises(ss.InvalidOption, match=words):
+    with pytest.raises(ss.errors.InvalidOption, match=words):
         ss.read_log(WARD, columns=columns)
 
 
 def test_only_names_that_were_turned_round_are_said_to_be() -> None:
-    with pytest.raises(ss.InvalidOption) as error:
+    with pytest.raises(ss.errors.InvalidOption) as error:
         ss.read_log(WARD, columns={"pateint": "episode"})
     assert "log's own name first" not in str(error.value)
 
@@ -184,11 +184,11 @@ def test_actions_are_called_as_is_said_or_as_the_log_does() -> None:
 
 
 def test_absorbing_states_have_names_and_count() -> None:
-    ended, short = ss.Ending(0, 0), {k: v[:3] for k, v in WARD.items()}
+    ended, short = ss.gym.Ending(0, 0), {k: v[:3] for k, v in WARD.items()}
     one = read(short, endings=ended).interface
     assert (one["states"], one["state_names"]) == (4, ("home", "icu", "ward", "ended"))
     named = ["ward", "icu", "home"]
-    two = read(short, states=named, endings={"ward": ended, "home": ss.Ending(1, 0)}).interface
+    two = read(short, states=named, endings={"ward": ended, "home": ss.gym.Ending(1, 0)}).interface
     assert (two["states"], two["state_names"]) == (5, (*named, "ended 0", "ended 1"))
 
 
@@ -201,7 +201,7 @@ def test_a_column_is_one_of_texts_where_most_of_it_is() -> None:
 def test_a_column_that_is_misnamed_is_told() -> None:
     wrong = {**COLUMNS, "patient": "epsiode"}
     with pytest.raises(
-        ss.InvalidFile, match="reads 'patient' as 'epsiode'; did you mean `episode`"
+        ss.errors.InvalidFile, match="reads 'patient' as 'epsiode'; did you mean `episode`"
     ):
         ss.read_log(WARD, columns=wrong, thresholds=[1.0])
 
@@ -210,12 +210,14 @@ def test_what_is_no_file_of_rows_is_called_what_it_is(tmp_path: Path) -> None:
     (tmp_path / "empty.csv").touch()
     (tmp_path / "folder.csv").mkdir()
     for name, words in (("empty", "is empty"), ("folder", "is a folder"), ("none", "not found")):
-        with pytest.raises(ss.InvalidFile, match=words):
+        with pytest.raises(ss.errors.InvalidFile, match=words):
             ss.read_log(tmp_path / f"{name}.csv")
 
 
 def test_limits_must_be_seen_or_known() -> None:
-    with pytest.raises(ss.InvalidFile, match=r"lacks the column threshold_dose.*give thresholds="):
+    with pytest.raises(
+        ss.errors.InvalidFile, match=r"lacks the column threshold_dose.*give thresholds="
+    ):
         ss.read_log(WARD, columns=COLUMNS)
-    with pytest.raises(ss.InvalidOption, match="threshold"):
+    with pytest.raises(ss.errors.InvalidOption, match="threshold"):
         read(thresholds=[9.0])

@@ -16,7 +16,7 @@ from safespot.data.logs import columns
 from safespot.data.model_files import read_cmdp, read_model
 from tests.support.episodes import full_mask, random_episode, random_mask
 
-NOTHING = ss.Ending(reward=0, constraints=0)
+NOTHING = ss.gym.Ending(reward=0, constraints=0)
 
 
 def played(name: str, episodes: int, **options: Any) -> tuple[ss.Problem, list[ss.Episode]]:
@@ -221,36 +221,36 @@ def test_exactly_what_a_learner_can_observe_is_accepted(seed: int) -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_log_at_all(source: Any, words: str) -> None:
-    with pytest.raises(ss.InvalidFile, match=words):
+    with pytest.raises(ss.errors.InvalidFile, match=words):
         ss.read_log(source)
 
 
 def test_wrong_files(tmp_path: Path) -> None:
-    with pytest.raises(ss.InvalidFile, match="file not found"):
+    with pytest.raises(ss.errors.InvalidFile, match="file not found"):
         ss.read_log(tmp_path / "nothing.csv")
-    with pytest.raises(ss.InvalidFile, match=r"ends in \.csv or \.parquet"):
+    with pytest.raises(ss.errors.InvalidFile, match=r"ends in \.csv or \.parquet"):
         ss.read_log(tmp_path / "log.xlsx")
     for name in ("log.csv", "log.parquet"):
         (tmp_path / name).write_bytes(b"\x00\xff\x00 nothing that could be read")
-        with pytest.raises(ss.InvalidFile):
+        with pytest.raises(ss.errors.InvalidFile):
             ss.read_log(tmp_path / name)
     ss.write_log(tmp_path / "whole.parquet", wild(0)[1])
     data = (tmp_path / "whole.parquet").read_bytes()
     (tmp_path / "cut.parquet").write_bytes(data[: len(data) // 2])
-    with pytest.raises(ss.InvalidFile, match="cannot read"):
+    with pytest.raises(ss.errors.InvalidFile, match="cannot read"):
         ss.read_log(tmp_path / "cut.parquet")
 
 
 def test_wrong_declarations() -> None:
-    with pytest.raises(ss.InvalidFile, match="1 constraint columns; the interface has 2"):
+    with pytest.raises(ss.errors.InvalidFile, match="1 constraint columns; the interface has 2"):
         ss.read_log(TABLE, constraints=2)
-    with pytest.raises(ss.InvalidOption, match="states must be at least 1"):
+    with pytest.raises(ss.errors.InvalidOption, match="states must be at least 1"):
         ss.read_log(TABLE, states=0)
-    with pytest.raises(ss.InvalidOption, match="endings must be an Ending"):
+    with pytest.raises(ss.errors.InvalidOption, match="endings must be an Ending"):
         ss.read_log(TABLE, endings=0)  # type: ignore[arg-type]
-    with pytest.raises(ss.InvalidOption, match="each of the 1 constraints"):
-        ss.read_log(TABLE, endings=ss.Ending(0, [0, 0]))
-    with pytest.raises(ss.InvalidOption, match="at least one episode"):
+    with pytest.raises(ss.errors.InvalidOption, match="each of the 1 constraints"):
+        ss.read_log(TABLE, endings=ss.gym.Ending(0, [0, 0]))
+    with pytest.raises(ss.errors.InvalidOption, match="at least one episode"):
         columns([])
 
 
@@ -260,11 +260,11 @@ def test_a_learner_is_told_of_the_past_and_of_what_was_left_out(kind: str, tmp_p
     learner: Any = ss.Uniform(**whole.interface, episodes=20)
     if kind == "durable":
         learner = ss.open(tmp_path / "it", learner)
-    assert len(ss.warm_start(learner, TABLE).episodes) == 2  # and nothing is warned of
+    assert len(ss.logs.warm_start(learner, TABLE).episodes) == 2  # and nothing is warned of
     assert (learner.episode, learner.interface.doubts.rejected) == (3, 0)
     said = r"1 of 2 episodes were left out \(1 because reward lies outside its declared range\)"
     with pytest.warns(UserWarning, match=said):
-        log = ss.warm_start(learner, cut)
+        log = ss.logs.warm_start(learner, cut)
     assert [rejection.episode for rejection in log.rejected] == [3]
     assert (learner.episode, learner.interface.doubts.rejected) == (4, 1)
     if kind == "durable":
@@ -277,7 +277,7 @@ def test_sizes_that_are_guessed_have_a_limit(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(log_interface, "ENTRIES", 3 * 2 * 2)
     ss.read_log(TABLE)
     monkeypatch.setattr(log_interface, "ENTRIES", 3 * 2 * 2 - 1)
-    with pytest.raises(ss.InvalidFile, match="'states': 3, 'actions': 2, 'horizon': 2"):
+    with pytest.raises(ss.errors.InvalidFile, match="'states': 3, 'actions': 2, 'horizon': 2"):
         ss.read_log(TABLE)
     ss.read_log(TABLE, states=3, actions=2, horizon=2)  # nothing is guessed
 
@@ -312,7 +312,7 @@ def test_a_short_episode_needs_an_ending() -> None:
     log = ss.read_log(short)
     (reason,) = log.reasons
     assert reason == "next_state ends an episode before its 2 steps, and no ending is declared for it"  # fmt: skip
-    log = ss.read_log(short, endings=ss.Ending(reward=0.25, constraints=0.75))
+    log = ss.read_log(short, endings=ss.gym.Ending(reward=0.25, constraints=0.75))
     whole, padded = log.episodes
     assert log.interface["states"] == 4  # the absorbing one is the last
     assert log.interface["action_mask"].tolist() == [[True, True]] * 3 + [[True, False]]
@@ -322,7 +322,7 @@ def test_a_short_episode_needs_an_ending() -> None:
     assert padded.rewards.tolist() == [0.0, 0.25]
     assert padded.constraints.ravel().tolist() == [0.0, 0.75]
     np.testing.assert_array_equal(padded.thresholds.ravel(), [0.25, np.nan])
-    assert ss.solve(ss.empirical_model(log).cmdp).value > 0.0
+    assert ss.solve(ss.logs.empirical_model(log).cmdp).value > 0.0
 
 
 def test_a_mask_that_is_given_stays_where_episodes_end_early() -> None:
@@ -349,7 +349,7 @@ def test_endings_by_state() -> None:
 def test_counts_are_those_of_a_learner_bit_for_bit(name: str, stationary: bool) -> None:
     problem, episodes = played(name, 200)
     log = ss.read_log(columns(episodes), **problem.interface)
-    model = ss.empirical_model(log, stationary=stationary)
+    model = ss.logs.empirical_model(log, stationary=stationary)
     learner = ss.learners.make("uniform", problem.interface, episodes=1000)
     for episode in episodes:
         learner.observe(episode)
@@ -379,7 +379,7 @@ def test_the_model_comes_to_the_truth() -> None:
     problem, episodes = played("machine", 20_000)
     log = ss.read_log(columns(episodes), **problem.interface)
     for stationary in (False, True):
-        model = ss.empirical_model(log, stationary=stationary)
+        model = ss.logs.empirical_model(log, stationary=stationary)
         assert model.cmdp.limits == pytest.approx(problem.cmdp.limits, abs=0.05)
         found, truth = ss.solve(model.cmdp), ss.solve(problem.cmdp)
         assert found.value == pytest.approx(truth.value, rel=0.01)
@@ -398,7 +398,7 @@ def test_what_was_never_tried_promises_nothing() -> None:
         "reward": [0.2, 0.2, 1.0, 0.2], "constraint_0": [1.0] * 4, "threshold_0": [0.5] * 4,
         "next_state": [0, 0, 0, 2],
     }  # fmt: skip
-    model = ss.empirical_model(ss.read_log(table))
+    model = ss.logs.empirical_model(ss.read_log(table))
     assert model.untried.tolist() == [[0, 0, 1], [0, 1, 0], [1, 0, 1]]
     assert model.unmet.tolist() == [[0, 2], [1, 1], [1, 2]]
     assert ss.solve(model.cmdp).value == pytest.approx((0.2 + 0.2 + 1.0 + 0.2) / 2)
@@ -406,12 +406,12 @@ def test_what_was_never_tried_promises_nothing() -> None:
     assert "3 actions were never tried and are inadmissible: step 0, state 0, action 1" in said
     assert "3 states were never acted in and count as the worst: step 0, state 2" in said
     # Pooled, state 2 is met: it may not look like a safe or a profitable place.
-    pooled = ss.empirical_model(ss.read_log(table), stationary=True)
+    pooled = ss.logs.empirical_model(ss.read_log(table), stationary=True)
     assert pooled.unmet.tolist() == [[0, 2]]
     assert pooled.cmdp.rewards[0, 2].tolist() == [0.0, 0.0]
     assert pooled.cmdp.constraints[0, 0, 2].tolist() == [0.0, 0.0]
     assert pooled.cmdp.transitions[0].toarray()[4, 2] == 1.0
-    costs = ss.empirical_model(ss.read_log(table, senses="<="), stationary=True)
+    costs = ss.logs.empirical_model(ss.read_log(table, senses="<="), stationary=True)
     assert costs.cmdp.constraints[0, 0, 2].tolist() == [1.0, 1.0]
     assert "state 2" in str(pooled)
     assert "step" not in str(pooled).splitlines()[1]
@@ -419,24 +419,25 @@ def test_what_was_never_tried_promises_nothing() -> None:
 
 def test_thresholds_may_be_known_and_must_be_where_there_are_no_samples() -> None:
     blind = {**TABLE, "threshold_0": [None] * 4}
-    with pytest.raises(ss.InvalidFile, match="no threshold samples"):
-        ss.empirical_model(ss.read_log(blind))
-    known = ss.empirical_model(ss.read_log(blind), thresholds=[0.5])
+    with pytest.raises(ss.errors.InvalidFile, match="no threshold samples"):
+        ss.logs.empirical_model(ss.read_log(blind))
+    known = ss.logs.empirical_model(ss.read_log(blind), thresholds=[0.5])
     assert known.cmdp.limits.tolist() == [0.5]
-    sampled = ss.empirical_model(ss.read_log(TABLE))
+    sampled = ss.logs.empirical_model(ss.read_log(TABLE))
     assert sampled.cmdp.thresholds.tolist() == [[0.375, 0.75]]
-    once = ss.empirical_model(ss.read_log({**TABLE, "threshold_0": [0.5, None, 0.25, None]}))
+    once = ss.logs.empirical_model(ss.read_log({**TABLE, "threshold_0": [0.5, None, 0.25, None]}))
     assert once.cmdp.thresholds.tolist() == [[0.375, 0.375]]  # a step without any takes the mean
-    assert ss.empirical_model(ss.read_log(TABLE), stationary=True).cmdp.thresholds.tolist() == [[0.5, 0.5]]  # fmt: skip
+    pooled = ss.logs.empirical_model(ss.read_log(TABLE), stationary=True)
+    assert pooled.cmdp.thresholds.tolist() == [[0.5, 0.5]]
 
 
 def test_a_log_without_a_valid_episode_and_a_mask_that_moves() -> None:
-    with pytest.raises(ss.InvalidFile, match="no usable episodes"):
-        ss.empirical_model(ss.read_log(TABLE, start=1))
+    with pytest.raises(ss.errors.InvalidFile, match="no usable episodes"):
+        ss.logs.empirical_model(ss.read_log(TABLE, start=1))
     mask = np.ones((2, 3, 2), np.bool_)
     mask[1, 2, 0] = False
-    with pytest.raises(ss.InvalidOption, match="the same at every step"):
-        ss.empirical_model(ss.read_log(TABLE, action_mask=mask), stationary=True)
+    with pytest.raises(ss.errors.InvalidOption, match="the same at every step"):
+        ss.logs.empirical_model(ss.read_log(TABLE, action_mask=mask), stationary=True)
 
 
 # Files of one's own
@@ -454,10 +455,10 @@ def test_a_log_is_a_model_file_like_others(tmp_path: Path) -> None:
     log, model = read_model(tmp_path / "log.parquet", **options)
     assert len(log.episodes) == 50
     assert read_cmdp(tmp_path / "log.parquet", **options) == model.cmdp
-    with pytest.raises(ss.InvalidOption, match="unknown option 'wheels'"):
+    with pytest.raises(ss.errors.InvalidOption, match="unknown option 'wheels'"):
         read_cmdp(tmp_path / "log.parquet", wheels=4)
     model.cmdp.save(tmp_path / "model.safetensors")
-    with pytest.raises(ss.InvalidOption, match=r"unknown option 'senses'.*only logs"):
+    with pytest.raises(ss.errors.InvalidOption, match=r"unknown option 'senses'.*only logs"):
         read_cmdp(tmp_path / "model.safetensors", senses="<=")
 
 
@@ -466,14 +467,16 @@ def test_endings_from_toml(tmp_path: Path) -> None:
     for endings in ({"reward": 0, "constraints": 0}, {"0": {"reward": 0, "constraints": [0.5]}}):
         assert len(read_model(tmp_path / "log.csv", endings=endings)[0].episodes) == 2
     for wrong in ({"reward": 0}, {"x": {"reward": 0, "constraints": 0}}, {"0": 1}):
-        with pytest.raises(ss.InvalidOption, match=r"endings cannot be read|unknown state 'x'"):
+        with pytest.raises(
+            ss.errors.InvalidOption, match=r"endings cannot be read|unknown state 'x'"
+        ):
             read_cmdp(tmp_path / "log.csv", endings=wrong)
 
 
 @pytest.mark.parametrize("given", [None, 3, [1], ["x"], [None], "text"])
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_what_is_no_episode_is_not_written(ending: str, given: Any, tmp_path: Path) -> None:
-    with pytest.raises(ss.InvalidOption, match="expected episodes, got"):
+    with pytest.raises(ss.errors.InvalidOption, match="expected episodes, got"):
         ss.write_log(tmp_path / f"log.{ending}", given)
     assert list(tmp_path.iterdir()) == []
 

@@ -50,7 +50,7 @@ def test_every_kind_of_file_gives_the_same_model(tmp_path: Path) -> None:
 def test_what_a_file_lacks_or_has_too_much_is_named_at_once(tmp_path: Path) -> None:
     bad = {k: v for k, v in MODEL.items() if k != "thresholds"} | {"reward": 1, "color": 2}
     with pytest.raises(
-        ss.InvalidFile,
+        ss.errors.InvalidFile,
         match=r"(?s)'reward'; did you mean `rewards`.*'color'.*'thresholds' is missing",
     ):
         read_cmdp(write_toml(tmp_path / "bad.toml", bad))
@@ -59,22 +59,22 @@ def test_what_a_file_lacks_or_has_too_much_is_named_at_once(tmp_path: Path) -> N
 @pytest.mark.parametrize("name", ["model.npz", "model.safetensors", "model.toml"])
 def test_a_damaged_file(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"\x00\xff not a model")
-    with pytest.raises(ss.InvalidFile):
+    with pytest.raises(ss.errors.InvalidFile):
         read_cmdp(tmp_path / name)
 
 
 def test_no_code_is_run_from_a_file(tmp_path: Path) -> None:
     np.savez(tmp_path / "model.npz", **arrays(rewards=np.array([{"a": 1}], object)))
-    with pytest.raises(ss.InvalidFile, match="pickle"):
+    with pytest.raises(ss.errors.InvalidFile, match="pickle"):
         read_cmdp(tmp_path / "model.npz")
 
 
 def test_other_files(tmp_path: Path) -> None:
-    with pytest.raises(ss.InvalidFile, match="file not found"):
+    with pytest.raises(ss.errors.InvalidFile, match="file not found"):
         read_cmdp(tmp_path / "missing.npz")
-    with pytest.raises(ss.InvalidFile, match=r"ends in \.npz"):
+    with pytest.raises(ss.errors.InvalidFile, match=r"ends in \.npz"):
         read_cmdp(tmp_path / "model.pickle")
-    with pytest.raises(ss.InvalidModel):  # the file is fine, the model is not
+    with pytest.raises(ss.errors.InvalidModel):  # the file is fine, the model is not
         read_cmdp(write_toml(tmp_path / "bad.toml", {**MODEL, "thresholds": [9.0]}))
 
 
@@ -88,7 +88,7 @@ def test_one_number_where_one_is_expected(tmp_path: Path) -> None:
     np.savez(tmp_path / "model.npz", **arrays(horizon=[4]))
     assert read_cmdp(tmp_path / "model.npz").H == 4
     np.savez(tmp_path / "model.npz", **arrays(horizon=[4, 5]))
-    with pytest.raises(ss.InvalidFile, match=r"horizon has 2 numbers; expected one"):
+    with pytest.raises(ss.errors.InvalidFile, match=r"horizon has 2 numbers; expected one"):
         read_cmdp(tmp_path / "model.npz")
 
 
@@ -101,7 +101,7 @@ def test_the_length_of_an_episode_is_paid_for_by_every_constraint(
         monkeypatch.setenv("SAFESPOT_MEMORY", str(asked))
         assert read_cmdp(path).H == 4
         monkeypatch.setenv("SAFESPOT_MEMORY", str(asked - 1))
-        with pytest.raises(ss.InvalidFile, match=f"asks for {asked} bytes"):
+        with pytest.raises(ss.errors.InvalidFile, match=f"asks for {asked} bytes"):
             read_cmdp(path)
 
 
@@ -116,9 +116,9 @@ def test_the_order_of_an_array_is_its_files(tmp_path: Path) -> None:
     np.testing.assert_array_equal(read_array(tmp_path / "one.npy"), array)
     with (tmp_path / "three.npy").open("wb") as file:
         np.lib.format.write_array(file, array, version=(3, 0))
-    with pytest.raises(ss.InvalidFile, match=r"an unknown array format \(3, 0\)"):
+    with pytest.raises(ss.errors.InvalidFile, match=r"an unknown array format \(3, 0\)"):
         read_array(tmp_path / "three.npy")
-    with pytest.raises(ss.InvalidFile, match="cannot read"):
+    with pytest.raises(ss.errors.InvalidFile, match="cannot read"):
         read_array(tmp_path / "none.npy")
 
 
@@ -131,14 +131,14 @@ def test_an_archive_may_not_ask_for_more_than_there_is(
     monkeypatch.setenv("SAFESPOT_MEMORY", str(asked))
     read_cmdp(tmp_path / "model.npz")
     monkeypatch.setenv("SAFESPOT_MEMORY", str(asked - 1))
-    with pytest.raises(ss.InvalidFile, match=f"asks for {asked:,} bytes"):
+    with pytest.raises(ss.errors.InvalidFile, match=f"asks for {asked:,} bytes"):
         read_cmdp(tmp_path / "model.npz")
 
 
 def test_a_compression_that_numpy_does_not_use(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "model.npz", "w", zipfile.ZIP_LZMA) as archive:
         archive.writestr("rewards.npy", b"")
-    with pytest.raises(ss.InvalidFile, match="a compression that NumPy does not use"):
+    with pytest.raises(ss.errors.InvalidFile, match="a compression that NumPy does not use"):
         read_cmdp(tmp_path / "model.npz")
 
 

@@ -25,14 +25,14 @@ def rows(**columns: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("stationary", [True, False])
 def test_means_of_signals(stationary: bool) -> None:
     table = rows(reward=[1.0] * 30 + [0.0] * 20, constraint_0=[1.0] * 15 + [0.0] * 35)
-    model = ss.empirical_model(ss.read_log(table), stationary=stationary)
+    model = ss.logs.empirical_model(ss.read_log(table), stationary=stationary)
     error, errors = model.standard_errors([[1.0]])
     assert error == pytest.approx(math.sqrt(0.6 * 0.4 / 50))
     assert errors == pytest.approx([math.sqrt(0.3 * 0.7 / 50)])
     larger = {"reward": 10.0, "constraint_0": 4.0}
     wide = {**table, **{name: [k * x for x in table[name]] for name, k in larger.items()}}
     ranges = {"reward": (0, 10), "constraints": [(0, 4)]}
-    scaled = ss.empirical_model(
+    scaled = ss.logs.empirical_model(
         ss.read_log(wide, ranges=ranges, senses="<="), stationary=stationary
     )
     found = scaled.standard_errors([[1.0]])
@@ -49,7 +49,7 @@ def test_transitions() -> None:
         "action": [0] * 2 * n, "reward": np.ravel([[0.0, float(s)] for s in after]),
         "constraint_0": [1.0] * 2 * n, "threshold_0": [0.5] * 2 * n,
     }  # fmt: skip
-    model = ss.empirical_model(ss.read_log(table, start=0))
+    model = ss.logs.empirical_model(ss.read_log(table, start=0))
     policy = np.ones((2, 1))
     assert ss.evaluate(model.cmdp, policy).value == pytest.approx(0.4)
     error, errors = model.standard_errors(policy)
@@ -60,7 +60,9 @@ def test_transitions() -> None:
 def test_starts() -> None:
     """A quarter of 80 episodes starts in state 1, which pays 1 for certain."""
     states = [1] * 20 + [0] * 60
-    model = ss.empirical_model(ss.read_log(rows(state=states, reward=[float(s) for s in states])))
+    model = ss.logs.empirical_model(
+        ss.read_log(rows(state=states, reward=[float(s) for s in states]))
+    )
     error, _ = model.standard_errors([[1.0], [1.0]])
     assert error == pytest.approx(math.sqrt(0.25 * 0.75 / 80))
 
@@ -75,7 +77,7 @@ def test_they_are_the_spread_of_values_over_many_logs() -> None:
     for seed in range(200):
         noise = ss.streams(seed)
         played = [ss.play(problem, uniform, noise, t) for t in range(1, 201)]
-        model = ss.empirical_model(
+        model = ss.logs.empirical_model(
             ss.read_log(columns(played), **problem.interface), stationary=True
         )
         found = ss.evaluate(model.cmdp, policy)

@@ -74,7 +74,18 @@ def test_the_site_builds_and_reads_offline(tmp_path: Path) -> None:
     )
     shown = {line.split(" ")[0] for line in listed.decode().splitlines()}
     assert {f"safespot.{name}" for name in ss.__all__} - shown <= {
-        f"safespot.{module}" for module in ("experiments", "gym", "learners", "problems", "theory")
+        f"safespot.{module}"
+        for module in (
+            "errors",
+            "experiments",
+            "gym",
+            "learners",
+            "logs",
+            "problems",
+            "signals",
+            "theory",
+            "training",
+        )
     }
     for module in hooks().MODULES:
         assert any(name.startswith(f"safespot.{module}.") for name in shown), module

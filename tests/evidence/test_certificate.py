@@ -9,9 +9,14 @@ import numpy as np
 import pytest
 
 from safespot.errors import InvalidFile
-from safespot.evidence.certificate import Certificate, issue, more_episodes, policy_digest
-from safespot.evidence.deployment import Policy, as_array
-from safespot.names import make_names
+from safespot.evidence.certificate import (
+    Bounds,
+    Certificate,
+    issue,
+    more_episodes,
+    policy_digest,
+)
+from safespot.evidence.interface import make_interface
 
 
 def made(**changes: Any) -> Certificate:
@@ -20,12 +25,14 @@ def made(**changes: Any) -> Certificate:
         "difference_bounds": (np.array([0.25, -0.5]), np.array([1.0, 0.75])),
         "value_bounds": (np.array([2.0, 1.0]), np.array([2.5, 1.5])),
         "threshold_bounds": (np.array([1.0, 1.0]), np.array([1.75, 2.0])),
-        "reward_bounds": (0.5, 1.5), "senses": (">=", "<="), "confidence": 0.9, "difference_confidence": 0.8,
+        "reward_bounds": (0.5, 1.5), "difference_confidence": 0.8,
         "episodes": 40, "basis": "It rests on 40 episodes.", "assumptions": ("nothing changes",), "subject": "policy",
         "policy_digest": "a" * 64, "data_digest": "b" * 64,
-        "names": make_names((0, 0, 2), limit_names=("dose", "falls")),
+        "more": np.array([5.0, 7.0]), **changes,
     }  # fmt: skip
-    return issue(**{"more": np.array([5.0, 7.0]), **right, **changes})
+    face = make_interface(1, 1, 1, 2, senses=(">=", "<="), limit_names=("dose", "falls"))
+    ends = (f"{name}_bounds" for name in ("difference", "value", "threshold", "reward"))
+    return issue(face, Bounds(*(right.pop(name) for name in ends)), 0.1, **right)
 
 
 def test_what_would_decide_is_said_only_where_it_is_open() -> None:
@@ -40,7 +47,7 @@ def test_a_certificate_comes_back_from_plain_numbers() -> None:
         made(),
         made(more=np.array([0.0, math.inf])),
         made(reward_bounds=(1.0, 1.0), doubts=("signals were cut off",)),
-        made(episodes=0, difference_confidence=0.0, subject="mixture"),
+        made(episodes=0, difference_confidence=0.0, subject="mixture", since=7),
         made(difference_confidence=0.9),
         made(value_bounds=(np.array([2.0, 1.0]), np.array([2.0, 1.0]))),
     ):
@@ -57,7 +64,8 @@ def test_a_certificate_comes_back_from_plain_numbers() -> None:
         {"more": [0, 2**60 + 1]},
         {"reward_bounds": [1.5, 0.5]}, {"reward_bounds": [0.5, 1.5, 2.0]}, {"episodes": -1}, {"episodes": 1.5},
         {"policy_digest": "a" * 63}, {"data_digest": "B" * 64}, {"basis": None}, {"assumptions": "nothing changes"},
-        {"assumptions": [1]}, {"subject": "nobody"}, {"verdict": ["safe", "safe"]}, {"names": {}},
+        {"assumptions": [1]}, {"subject": "nobody"}, {"since": 0}, {"since": 1.5}, {"since": "1"},
+        {"verdict": ["safe", "safe"]}, {"names": {}},
         {"value_bounds": [[2.0, 1.0], [1.0, 1.5]]}, {"value_bounds": [[2.0], [2.5]]},
         {"value_bounds": [[2.0, 1.0], [2.5]]},
         {"threshold_bounds": [[1.0, math.inf], [1.75, math.inf]]},
@@ -90,11 +98,8 @@ def test_how_many_more_episodes_a_gap_takes() -> None:
     assert np.isinf(more_episodes(np.ones(2), np.ones(2), 0)).all()
 
 
-def test_a_policy_is_known_by_its_numbers_however_it_is_given() -> None:
+def test_a_policy_is_known_by_its_numbers() -> None:
     array = np.array([[[0.25, 0.75]]])
-    policy = Policy(array)
-    assert np.array_equal(as_array(policy), array)
-    assert as_array(array) is array
     digest = policy_digest(array)
     assert made(policy_digest=digest).covers(array)
     assert not made(policy_digest=digest).covers(array[:, :, ::-1])

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from safespot.errors import InvalidOption
-from safespot.evidence.lengths import episodes_to_proof
+from safespot.evidence.lengths import episodes_needed
 from safespot.evidence.sequences import (
     LOG_PRIOR,
     WEIGHTS,
@@ -234,9 +234,9 @@ def test_many_episodes_narrow_as_the_root_of_their_number() -> None:
 
 
 def test_a_proof_takes_as_long_as_the_quotient_says() -> None:
-    assert episodes_to_proof(0.2, 1.4) / episodes_to_proof(0.4, 1.4) == pytest.approx(4.0, rel=0.05)
-    assert episodes_to_proof(0.4, 1.4) < episodes_to_proof(0.4, 1.4, 0.001)
-    assert episodes_to_proof(0.4, 1.4) < episodes_to_proof(0.4, 1.4, constraints=3)
+    assert episodes_needed(0.2, 1.4) / episodes_needed(0.4, 1.4) == pytest.approx(4.0, rel=0.05)
+    assert episodes_needed(0.4, 1.4) < episodes_needed(0.4, 1.4, 0.001)
+    assert episodes_needed(0.4, 1.4) < episodes_needed(0.4, 1.4, constraints=3)
     rng, stops = np.random.default_rng(0), []
     for _ in range(101):
         d = (rng.binomial(4, 0.6, 2_000) - rng.binomial(4, 0.5, 2_000) + 4) / 8
@@ -247,7 +247,7 @@ def test_a_proof_takes_as_long_as_the_quotient_says() -> None:
             if state.lower[0] > 0.5:
                 stops.append(t + 1)
                 break
-    assert np.median(stops) == pytest.approx(episodes_to_proof(0.4, math.sqrt(1.96)), rel=0.3)
+    assert np.median(stops) == pytest.approx(episodes_needed(0.4, math.sqrt(1.96)), rel=0.3)
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_a_proof_takes_as_long_as_the_quotient_says() -> None:
 )
 def test_lengths_refuse_nonsense(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidOption):
-        episodes_to_proof(**({"room": 1.0, "deviation": 1.0} | wrong))
+        episodes_needed(**({"room": 1.0, "deviation": 1.0} | wrong))
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def test_a_proof_takes_no_episode_more_than_it_needs(
         gain = n * (rates * room / deviation - rates**2 / 2.0)
         return bool(np.logaddexp.reduce(np.log(prior / prior.sum()) + gain) >= math.log(m / delta))
 
-    needed = episodes_to_proof(room, deviation, delta, constraints=m)
+    needed = episodes_needed(room, deviation, delta, constraints=m)
     assert reached(needed)
     assert needed == 1 or not reached(needed - 1)
 
@@ -289,7 +289,7 @@ def test_a_wide_range_makes_a_proof_take_longer_than_the_noise_does(
     room: float, worst: float
 ) -> None:
     """Episodes that are all alike, with ranges from -worst to worst: no bet on the average one is larger."""
-    needed = episodes_to_proof(room, 1e-9, worst=worst)
+    needed = episodes_needed(room, 1e-9, worst=worst)
     assert needed == math.ceil(math.log(20.0) / math.log(1.0 + room / worst))
     state, made, took = fixed_means(1), targets(needed), 0
     while state.lower[0] <= 0.5:
@@ -300,4 +300,4 @@ def test_a_wide_range_makes_a_proof_take_longer_than_the_noise_does(
 
 
 def test_where_the_noise_is_as_wide_as_the_range_the_range_says_nothing_more() -> None:
-    assert episodes_to_proof(0.4, 1.4, worst=4.0) == episodes_to_proof(0.4, 1.4)
+    assert episodes_needed(0.4, 1.4, worst=4.0) == episodes_needed(0.4, 1.4)

@@ -28,7 +28,7 @@ def test_the_report_shows_budget_spent_and_who_played(tmp_path: Path, capsys: An
     guarded = ["--budget", "20", "--baseline", str(file), "--out", str(tmp_path / "store")]
     told = CliRunner().invoke(cli.app, [*run, *guarded, "--json"], catch_exceptions=False)
     assert json.loads(told.stdout)["failed"] == {}
-    store = ss.Store(tmp_path / "store")
+    store = ss.experiments.Store(tmp_path / "store")
     problem = ss.problems.make("machine")
     learner = ss.Uniform(**problem.interface, episodes=150)
     same = ss.Guard(learner, np.load(file), budget=20)
@@ -67,7 +67,7 @@ def test_the_report_shows_budget_spent_and_who_played(tmp_path: Path, capsys: An
 )
 def test_wrong_guards_are_told_before_anything_runs(wrong: Any, says: str) -> None:
     check_options("uniform", {"guard": GUARD})
-    with pytest.raises(ss.InvalidOption, match=says):
+    with pytest.raises(ss.errors.InvalidOption, match=says):
         check_options("uniform", {"guard": wrong})
 
 
@@ -78,10 +78,10 @@ def test_what_the_command_is_given(tmp_path: Path) -> None:
     (tmp_path / "policy.json").write_text("[[1, 0], [0, 1]]")
     made = as_guard([20.0], str(tmp_path / "policy.json"))
     assert made["guard"]["baseline"] == [[1, 0], [0, 1]]
-    with pytest.raises(ss.InvalidOption, match="--budget"):
+    with pytest.raises(ss.errors.InvalidOption, match="--budget"):
         as_guard(None, "slater")
     (tmp_path / "policy.json").write_text("take the first")
-    with pytest.raises(ss.InvalidFile, match="holds no policy"):
+    with pytest.raises(ss.errors.InvalidFile, match="holds no policy"):
         as_guard([20.0], str(tmp_path / "policy.json"))
-    with pytest.raises(ss.InvalidFile, match="cannot read"):
+    with pytest.raises(ss.errors.InvalidFile, match="cannot read"):
         as_guard([20.0], str(tmp_path / "absent.json"))

@@ -71,7 +71,7 @@ def test_a_learner_is_compared_under_each_stance_and_with_limits_known() -> None
 def test_what_no_compared_learner_takes_is_refused(
     names: list[str], given: dict[str, Any], says: str
 ) -> None:
-    with pytest.raises(ss.InvalidOption, match=says):
+    with pytest.raises(ss.errors.InvalidOption, match=says):
         compared(names, [], given)
 
 
@@ -105,12 +105,12 @@ def test_a_guards_baseline_is_taken_from_the_truth() -> None:
 @pytest.mark.parametrize(
     ("law", "found"),
     [
-        ({"law": "bernoulli"}, ss.Bernoulli()),
-        ({"law": "deterministic"}, ss.Deterministic()),
-        ({"law": "beta"}, ss.Beta()),
-        ({"law": "beta", "concentration": 5.0}, ss.Beta(5.0)),
-        ({"law": "gaussian"}, ss.Gaussian()),
-        ({"law": "gaussian", "sd": 0.3}, ss.Gaussian(0.3)),
+        ({"law": "bernoulli"}, ss.signals.Bernoulli()),
+        ({"law": "deterministic"}, ss.signals.Deterministic()),
+        ({"law": "beta"}, ss.signals.Beta()),
+        ({"law": "beta", "concentration": 5.0}, ss.signals.Beta(5.0)),
+        ({"law": "gaussian"}, ss.signals.Gaussian()),
+        ({"law": "gaussian", "sd": 0.3}, ss.signals.Gaussian(0.3)),
     ],
     ids=str,
 )
@@ -144,5 +144,5 @@ def test_the_model_of_a_log_knows_its_log_and_a_model_has_none(tmp_path: Path) -
     logged = file_setting(tmp_path / "log.csv", **horizon)
     assert logged.log is not None
     assert len(logged.log.episodes) == 20
-    model = ss.empirical_model(ss.read_log(tmp_path / "log.csv", **horizon))
+    model = ss.logs.empirical_model(ss.read_log(tmp_path / "log.csv", **horizon))
     assert logged.problem.cmdp == model.cmdp

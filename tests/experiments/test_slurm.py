@@ -156,6 +156,8 @@ def test_the_recipe_runs_and_survives_a_killed_worker(cluster: None, tmp_path: P
     until(lambda: told("squeue", "--noheader", "--job", job).strip() == "", seconds=600)
     said = (tmp_path / f"slurm-{job}.out").read_text()
     assert "ExitCode=0:0" in told("scontrol", "show", "job", job), said
-    here = ss.sweep(tmp_path / "big.toml", tmp_path / "local", workers=1, progress=False)
+    here = ss.experiments.sweep(
+        tmp_path / "big.toml", tmp_path / "local", workers=1, progress=False
+    )
     assert not here.failed
     assert results(tmp_path / "big") == results(tmp_path / "local")

@@ -79,9 +79,9 @@ def test_several_problems_are_several_tables(tmp_path: Path) -> None:
     alone = [run.id for each in spec["problem"] for run in tiny(problem=each)]
     assert [run.id for run in runs] == alone
     assert [run.id for run in tiny(problem=[one])] == [run.id for run in tiny(problem=one)]
-    with pytest.raises(ss.InvalidOption, match=r"problem\.1\.nmae: unknown key"):
+    with pytest.raises(ss.errors.InvalidOption, match=r"problem\.1\.nmae: unknown key"):
         as_spec({**TINY, "problem": [one, {"name": "triage", "nmae": 1}]})
-    with pytest.raises(ss.InvalidOption, match="problem: "):
+    with pytest.raises(ss.errors.InvalidOption, match="problem: "):
         as_spec({**TINY, "problem": []})
 
 
@@ -129,11 +129,11 @@ def test_a_file_is_told_by_its_content(tmp_path: Path) -> None:
     assert read_setting(run.setting).problem.cmdp == cmdp
     read_setting.cache_clear()
     first.write_bytes(other.read_bytes())
-    with pytest.raises(ss.InvalidFile, match="has changed"):
+    with pytest.raises(ss.errors.InvalidFile, match="has changed"):
         read_setting(run.setting)
-    with pytest.raises(ss.InvalidFile, match="cannot read"):
+    with pytest.raises(ss.errors.InvalidFile, match="cannot read"):
         ids(tmp_path / "nothing.npz")
-    with pytest.raises(ss.InvalidOption, match="needs the option path"):
+    with pytest.raises(ss.errors.InvalidOption, match="needs the option path"):
         as_spec({**TINY, "problem": {"name": "file"}}).runs()
 
 
@@ -171,7 +171,7 @@ def test_all_errors_are_named_at_once_with_their_keys(tmp_path: Path) -> None:
         anytime = 1
         """
     )
-    with pytest.raises(ss.InvalidOption) as raised:
+    with pytest.raises(ss.errors.InvalidOption) as raised:
         read_spec(tmp_path / "bad.toml")
     first, *lines = str(raised.value).splitlines()
     assert "bad.toml is not a sweep file" in first
@@ -200,7 +200,7 @@ def test_all_errors_are_named_at_once_with_their_keys(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_value_must_be_is_said_in_words(key: str, value: Any, words: str) -> None:
-    with pytest.raises(ss.InvalidOption, match=rf"(?m)^  {key}: {re.escape(words)}$"):
+    with pytest.raises(ss.errors.InvalidOption, match=rf"(?m)^  {key}: {re.escape(words)}$"):
         as_spec({**TINY, key: value})
 
 
@@ -229,7 +229,7 @@ def test_a_wrong_problem_hides_nothing_of_a_learner(tmp_path: Path) -> None:
         name = "dope"
         """
     )
-    with pytest.raises(ss.InvalidOption) as raised:
+    with pytest.raises(ss.errors.InvalidOption) as raised:
         read_spec(tmp_path / "bad.toml")
     said = dict(line.strip().split(": ", 1) for line in str(raised.value).splitlines()[1:])
     near = {
@@ -249,7 +249,7 @@ def test_a_wrong_problem_hides_nothing_of_a_learner(tmp_path: Path) -> None:
 
 def test_values_are_checked_together() -> None:
     hints: dict[str, Any] = {"rho": 1.0, "independent_hints": True, "delta": 7.0}
-    with pytest.raises(ss.InvalidOption) as raised:
+    with pytest.raises(ss.errors.InvalidOption) as raised:
         as_spec({**TINY, "learners": [{"name": "spot", "options": hints}]})
     keys = [line.split(":")[0].strip() for line in str(raised.value).splitlines()[1:]]
     assert keys == ["learners.0.options.delta", "learners.0.options.independent_hints"]
@@ -279,7 +279,9 @@ class Planned(ss.Uniform):
 def test_whoever_needs_the_number_of_episodes_is_not_run_without_it() -> None:
     learner = {"name": f"{__name__}:Planned"}
     assert len(tiny(learners=[learner])) == 2
-    with pytest.raises(ss.InvalidOption, match=r"learners\.0: this learner needs the number of ep"):
+    with pytest.raises(
+        ss.errors.InvalidOption, match=r"learners\.0: this learner needs the number of ep"
+    ):
         tiny(learners=[{**learner, "anytime": True}])
 
 
@@ -300,7 +302,7 @@ def test_a_label_is_a_name_and_nothing_else(tmp_path: Path) -> None:
     ids = {run.id for run in tiny(learners=plain)}
     assert swept("dice") == ["dice, window 0.5", "dice, window 1.0", "uniform"]
     assert swept("the die") == ["the die, window 0.5", "the die, window 1.0", "uniform"]
-    with pytest.raises(ss.InvalidOption, match=r"learners\.0\.label"):
+    with pytest.raises(ss.errors.InvalidOption, match=r"learners\.0\.label"):
         tiny(learners=[{"name": "uniform", "label": ""}])
 
 
@@ -314,7 +316,7 @@ def test_what_is_no_toml_is_our_error(text: Any, tmp_path: Path) -> None:
     path = tmp_path / "sweep.toml"
     if text is not None:
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    with pytest.raises((ss.InvalidFile, ss.InvalidOption), match=r"sweep\.toml"):
+    with pytest.raises((ss.errors.InvalidFile, ss.errors.InvalidOption), match=r"sweep\.toml"):
         read_spec(path)
 
 
@@ -342,9 +344,9 @@ def test_laws_and_drift_are_the_problems() -> None:
     }
     (run, *_) = tiny(problem={**TINY["problem"], "signals": signals})
     found = read_setting(run.setting).problem.signals
-    assert found.rewards == ss.Gaussian(0.2)
-    assert found.constraints == ss.Beta()
-    assert found.thresholds == ss.Deterministic()
+    assert found.rewards == ss.signals.Gaussian(0.2)
+    assert found.constraints == ss.signals.Beta()
+    assert found.thresholds == ss.signals.Deterministic()
     assert found.drift is not None
     assert (found.drift.thresholds, found.drift.first, found.drift.last) == ([0.5], 10, 20)
     assert "drift" not in tiny()[0].content["signals"]

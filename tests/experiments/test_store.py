@@ -118,7 +118,7 @@ def test_the_columns_of_some_runs(store: Store, tmp_path: Path) -> None:
     np.testing.assert_array_equal(found[second]["episode"], want["episode"])
     np.testing.assert_array_equal(found[second]["regret"], want["regret"])
     assert store.columns([]) == {}
-    with pytest.raises(ss.UnknownName, match="no finished run 'nobody'"):
+    with pytest.raises(ss.errors.UnknownName, match="no finished run 'nobody'"):
         store.columns(["nobody"])
 
 
@@ -150,7 +150,7 @@ def test_files_of_another_run_are_noticed(store: Store, tmp_path: Path) -> None:
         shutil.copytree(store.path, copy)
         for kind in kinds:
             shutil.copy(copy / "runs" / f"{second}.{kind}", copy / "runs" / f"{first}.{kind}")
-        with pytest.raises(ss.InvalidFile, match="is damaged"):
+        with pytest.raises(ss.errors.InvalidFile, match="is damaged"):
             Store(copy).columns([first])
         assert list(Store(copy).columns([second])) == [second]
 
@@ -244,27 +244,27 @@ def test_wrong_questions_are_our_errors(sql: str, store: Store) -> None:
 
 
 def test_a_folder_that_is_no_store_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ss.InvalidFile, match="not a store"):
+    with pytest.raises(ss.errors.InvalidFile, match="not a store"):
         Store(tmp_path / "nothing")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").touch()
-    with pytest.raises(ss.InvalidFile, match="neither empty nor a store"):
+    with pytest.raises(ss.errors.InvalidFile, match="neither empty nor a store"):
         Store.create(tmp_path / "mine")
-    with pytest.raises(ss.InvalidFile, match="is not a folder"):
+    with pytest.raises(ss.errors.InvalidFile, match="is not a folder"):
         Store.create(tmp_path / "mine" / "thesis.tex")
-    with pytest.raises(ss.InvalidFile, match="cannot make"):
+    with pytest.raises(ss.errors.InvalidFile, match="cannot make"):
         Store.create(tmp_path / "mine" / "thesis.tex" / "store")
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / "store.json").write_text(json.dumps({"store": 99}))
-    with pytest.raises(ss.InvalidFile, match="Upgrade"):
+    with pytest.raises(ss.errors.InvalidFile, match="Upgrade"):
         Store.create(tmp_path / "new")
     (tmp_path / "new" / "store.json").write_text(json.dumps({"store": 1}))
-    with pytest.raises(ss.InvalidFile, match="made by an earlier version"):
+    with pytest.raises(ss.errors.InvalidFile, match="made by an earlier version"):
         Store(tmp_path / "new")
     empty = Store.create(tmp_path / "empty")
-    with pytest.raises(ss.InvalidFile, match="no finished run yet"):
+    with pytest.raises(ss.errors.InvalidFile, match="no finished run yet"):
         empty.query("from results")
-    with pytest.raises(ss.UnknownName, match="no finished run 'x'"):
+    with pytest.raises(ss.errors.UnknownName, match="no finished run 'x'"):
         empty.about("x")
 
 
@@ -339,7 +339,7 @@ def test_one_of_several_that_fails_leaves_no_temporary_file(
             super().fill(file, data)
 
     monkeypatch.setattr(files, "disk", Broken())
-    with pytest.raises(ss.DiskError, match="No space left"):
+    with pytest.raises(ss.errors.DiskError, match="No space left"):
         files.replace_all({tmp_path / f"{n}": b"%d" % n for n in range(20)})
     assert list(tmp_path.iterdir()) == []
 
@@ -353,7 +353,7 @@ def test_a_write_that_falls_short_is_noticed(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, 5_000))
         try:
             files.replace(path, bytes(8_000))
-        except ss.DiskError as problem:
+        except ss.errors.DiskError as problem:
             os._exit(3 if "File too large" in str(problem) else 4)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3

@@ -66,7 +66,7 @@ def test_comparisons_are_of_the_same_seeds_and_problem(store: Store) -> None:
             all_ends = dict(store.query(sql).fetchall())
             ends.append(np.array([all_ends[run] for run in runs]))
         assert c.difference.mean == pytest.approx((ends[0] - ends[1]).mean())
-    with pytest.raises(ss.InvalidOption, match="unknown metric 'happiness'"):
+    with pytest.raises(ss.errors.InvalidOption, match="unknown metric 'happiness'"):
         compare(store, "happiness")
 
 

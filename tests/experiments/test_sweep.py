@@ -283,7 +283,7 @@ def test_a_run_that_cannot_be_done_fails_alone(
 
     def fails(run: Any) -> Any:
         if run.id == runs[1].id:
-            raise ss.Infeasible("no policy keeps this")
+            raise ss.errors.Infeasible("no policy keeps this")
         if run.id == runs[2].id:
             raise ZeroDivisionError("a bug")
         return made(run)
@@ -307,14 +307,16 @@ def test_what_cannot_be_is_said_before_anything_begins(tmp_path: Path) -> None:
         {"name": "spot", "options": {"rho": 1, "sance": 0.5}},
         {"name": "sopt"},
     ]
-    with pytest.raises(ss.InvalidOption) as raised:
+    with pytest.raises(ss.errors.InvalidOption) as raised:
         sweep({**TINY, "learners": learners}, tmp_path / "store")
     message = str(raised.value)
     assert "stance must be" in message
     assert "sance" in message
     assert "unknown learner 'sopt'; did you mean `spot`" in message
     assert len(message.splitlines()) == 4
-    with pytest.raises(ss.InvalidOption, match="unknown problem 'randm'; did you mean `random`"):
+    with pytest.raises(
+        ss.errors.InvalidOption, match="unknown problem 'randm'; did you mean `random`"
+    ):
         sweep({**TINY, "problem": {"name": "randm"}}, tmp_path / "store")
 
 
@@ -324,7 +326,7 @@ def test_what_cannot_be_is_said_before_anything_begins(tmp_path: Path) -> None:
     ids=str,
 )
 def test_wrong_calls_are_our_errors(options: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(ss.InvalidOption):
+    with pytest.raises(ss.errors.InvalidOption):
         sweep(TINY, tmp_path / "store", progress=False, **options)
 
 
@@ -358,7 +360,7 @@ def test_a_full_disk_leaves_everything_readable_and_says_so(
     with monkeypatch.context() as patch:
         patch.setattr(files, "disk", Full(room))
         with pytest.raises(
-            ss.DiskError, match=r"No space left on device\..*are intact\. Free some space"
+            ss.errors.DiskError, match=r"No space left on device\..*are intact\. Free some space"
         ):
             sweep_inline(store.path, runs)
     kept = contents(store.path)

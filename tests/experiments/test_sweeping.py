@@ -87,7 +87,7 @@ def test_what_failed_is_not_among_the_finished(
 
     def fails(run: RunSpec) -> Any:
         if run.id == runs[0].id:
-            raise ss.Infeasible("no policy keeps this")
+            raise ss.errors.Infeasible("no policy keeps this")
         return made(run)
 
     monkeypatch.setattr(sweeping, "_warm", lambda _: None)  # which would fail, too

@@ -14,7 +14,7 @@ from gymnasium.envs.toy_text import FrozenLakeEnv
 import safespot as ss
 from safespot.gym import Discretizer, ProblemEnv, Step, make_discretizer, warm_up
 
-NOTHING = ss.Ending(reward=0, constraints=0)
+NOTHING = ss.gym.Ending(reward=0, constraints=0)
 
 
 class Corridor(gymnasium.Env[Any, Any]):
@@ -53,7 +53,9 @@ def walk(actions: list[int], states: int = 4) -> Any:
 
 
 def test_an_early_end_is_padded_with_what_its_ending_declares() -> None:
-    box = ss.BlackBox(Corridor(), horizon=4, endings=ss.Ending(reward=0.25, constraints=0.75))
+    box = ss.gym.BlackBox(
+        Corridor(), horizon=4, endings=ss.gym.Ending(reward=0.25, constraints=0.75)
+    )
     played = box.play(walk([1, 1, 1, 1]), np.full(4, 0.5))
     assert played.states.tolist() == [0, 1, 3, 3, 3]
     assert played.actions.tolist() == [1, 1, 0, 0]  # the lowest admissible one
@@ -63,17 +65,17 @@ def test_an_early_end_is_padded_with_what_its_ending_declares() -> None:
 
 
 def test_an_end_at_the_horizon_needs_no_ending() -> None:
-    box = ss.BlackBox(Corridor(), horizon=2)
+    box = ss.gym.BlackBox(Corridor(), horizon=2)
     assert box.play(walk([1, 1], 3), np.full(2, 0.5)).states.tolist() == [0, 1, 2]
-    with pytest.raises(ss.InvalidEpisode, match="ended early, with 2, and no ending"):
-        ss.BlackBox(Corridor(), horizon=3).play(walk([1, 1, 1], 3), np.full(3, 0.5))
+    with pytest.raises(ss.errors.InvalidEpisode, match="ended early, with 2, and no ending"):
+        ss.gym.BlackBox(Corridor(), horizon=3).play(walk([1, 1, 1], 3), np.full(3, 0.5))
 
 
 def test_endings_are_told_apart_by_state_or_by_a_function() -> None:
-    by_state = ss.BlackBox(Corridor(), horizon=3, endings={2: NOTHING})
+    by_state = ss.gym.BlackBox(Corridor(), horizon=3, endings={2: NOTHING})
     assert by_state.play(walk([1, 1, 1]), np.full(3, 0.5)).states.tolist() == [0, 1, 3, 3]
-    endings = {"early": ss.Ending(0, 1), "late": NOTHING}
-    box = ss.BlackBox(
+    endings = {"early": ss.gym.Ending(0, 1), "late": NOTHING}
+    box = ss.gym.BlackBox(
         Corridor(),
         horizon=3,
         endings=endings,
@@ -83,7 +85,7 @@ def test_endings_are_told_apart_by_state_or_by_a_function() -> None:
 
 
 def test_the_interface_of_an_environment() -> None:
-    interface = ss.env_interface(Corridor(), horizon=4, endings=NOTHING, start=0)
+    interface = ss.gym.env_interface(Corridor(), horizon=4, endings=NOTHING, start=0)
     assert interface["states"] == 4
     assert interface["actions"] == 2
     assert interface["horizon"] == 4
@@ -91,13 +93,13 @@ def test_the_interface_of_an_environment() -> None:
     assert interface["start"] == 0
     assert interface["senses"] == ("<=",)
     assert interface["action_mask"].tolist() == [[True, True]] * 3 + [[True, False]]
-    assert ss.env_interface(Corridor(key="constraint"), horizon=4)["senses"] == (">=",)
-    assert ss.env_interface(Corridor(), horizon=4)["action_mask"] is None
+    assert ss.gym.env_interface(Corridor(key="constraint"), horizon=4)["senses"] == (">=",)
+    assert ss.gym.env_interface(Corridor(), horizon=4)["action_mask"] is None
     ss.Spot(**interface, episodes=10, slack=1.0)
 
 
 def test_names_are_kept_as_a_file_can_hold_them() -> None:
-    interface = ss.env_interface(
+    interface = ss.gym.env_interface(
         Corridor(), horizon=4, action_names=np.array(["stay", "go"]), limit_names=["effort"]
     )
     assert json.dumps(interface["action_names"]) == '["stay", "go"]'
@@ -115,7 +117,7 @@ def test_names_are_kept_as_a_file_can_hold_them() -> None:
     ],
 )
 def test_signals_are_found_where_they_are(env: Corridor, declared: dict[str, Any]) -> None:
-    box = ss.BlackBox(env, horizon=3, **declared)
+    box = ss.gym.BlackBox(env, horizon=3, **declared)
     assert box.interface["senses"] == ("<=",)
     played = box.play(walk([0, 1, 0], 3), np.full(3, 0.5))
     assert played.constraints.ravel().tolist() == [0.0, 1.0, 0.0]
@@ -129,7 +131,7 @@ def test_functions_see_the_step_as_the_environment_shows_it() -> None:
         seen.append(step)
         return 0.5
 
-    box = ss.BlackBox(Corridor(), horizon=2, rewards=reward, thresholds=lambda step: [0.125])
+    box = ss.gym.BlackBox(Corridor(), horizon=2, rewards=reward, thresholds=lambda step: [0.125])
     played = box.play(walk([1, 1], 3), np.full(2, 0.5))
     assert played.rewards.tolist() == [0.5, 0.5]
     assert played.thresholds.ravel().tolist() == [0.125, 0.125]
@@ -138,7 +140,7 @@ def test_functions_see_the_step_as_the_environment_shows_it() -> None:
 
 @pytest.mark.parametrize("sample", [0.25, [0.25], np.array([0.25])])
 def test_a_step_may_lack_a_threshold_sample(sample: Any) -> None:
-    box = ss.BlackBox(
+    box = ss.gym.BlackBox(
         Corridor(), horizon=3, thresholds=lambda step: sample if step.state == 0 else None
     )
     played = box.play(walk([0, 1, 0], 3), np.full(3, 0.5))
@@ -147,28 +149,31 @@ def test_a_step_may_lack_a_threshold_sample(sample: Any) -> None:
 
 @pytest.mark.parametrize("wrong", [None, "much", [0.5, 0.5], np.nan])
 def test_a_step_without_its_constraints_is_an_error(wrong: Any) -> None:
-    box = ss.BlackBox(
+    box = ss.gym.BlackBox(
         Corridor(), horizon=2, constraints=lambda step: 0.5 if step.state == 0 else wrong
     )
-    with pytest.raises(ss.InvalidEpisode, match="constraints"):
+    with pytest.raises(ss.errors.InvalidEpisode, match="constraints"):
         box.play(walk([1, 0], 3), np.full(2, 0.5))
 
 
 def test_a_time_limit_below_the_horizon_is_an_error() -> None:
     short = gymnasium.wrappers.TimeLimit(Corridor(), 2)
-    with pytest.raises(ss.InvalidEpisode, match="time limit cut an episode off after 2 of 3"):
-        ss.BlackBox(short, horizon=3).play(walk([0, 0, 0], 3), np.full(3, 0.5))
+    with pytest.raises(
+        ss.errors.InvalidEpisode, match="time limit cut an episode off after 2 of 3"
+    ):
+        ss.gym.BlackBox(short, horizon=3).play(walk([0, 0, 0], 3), np.full(3, 0.5))
     assert (
-        ss.BlackBox(short, horizon=2).play(walk([0, 0], 3), np.full(2, 0.5)).states.tolist()
+        ss.gym.BlackBox(short, horizon=2).play(walk([0, 0], 3), np.full(2, 0.5)).states.tolist()
         == [0] * 3
     )
 
 
 def test_what_is_outside_its_range_is_an_error_unless_clipped() -> None:
     declared: dict[str, Any] = {"horizon": 2, "rewards": lambda step: 3.0, "reward_range": (-1, 2)}
-    learner = ss.Spot(**ss.env_interface(Corridor(), **declared), episodes=5, slack=1.0)
+    learner = ss.Spot(**ss.gym.env_interface(Corridor(), **declared), episodes=5, slack=1.0)
     with pytest.raises(
-        ss.InvalidEpisode, match=r"episode 1, step 0, rewards: 3\.0 lies outside its declared"
+        ss.errors.InvalidEpisode,
+        match=r"episode 1, step 0, rewards: 3\.0 lies outside its declared",
     ):
         ss.learn_env(Corridor(), learner, **declared)
     run = ss.learn_env(Corridor(), learner, **declared, clip=True)
@@ -179,11 +184,13 @@ def test_what_is_outside_its_range_is_an_error_unless_clipped() -> None:
 def test_rounding_may_take_a_signal_out_of_its_range(high: float) -> None:
     """By a billionth of the range, however wide that is."""
     earned = [0.0]
-    box = ss.BlackBox(Corridor(), horizon=2, rewards=lambda step: earned[0], reward_range=(0, high))
+    box = ss.gym.BlackBox(
+        Corridor(), horizon=2, rewards=lambda step: earned[0], reward_range=(0, high)
+    )
     for earned[0] in (-5e-10 * high, (1 + 5e-10) * high):
         box.play(walk([0, 0], 3), np.full(2, 0.5))
     for earned[0] in (-2e-9 * high, (1 + 2e-9) * high):
-        with pytest.raises(ss.InvalidEpisode, match="lies outside its declared range"):
+        with pytest.raises(ss.errors.InvalidEpisode, match="lies outside its declared range"):
             box.play(walk([0, 0], 3), np.full(2, 0.5))
 
 
@@ -196,7 +203,7 @@ def test_rounding_may_take_a_signal_out_of_its_range(high: float) -> None:
         (Corridor(), {"horizon": 2, "constraints": lambda step: [[1]]}, r"a number or \[m\] numbers"),
         (Corridor(), {"horizon": 2, "constraints": lambda step: "x"}, "real numbers"),
         (Corridor(), {"horizon": 2, "endings": 0}, "endings must be an Ending"),
-        (Corridor(), {"horizon": 2, "endings": ss.Ending(0, [0, 0])}, "each of the 1 constraints"),
+        (Corridor(), {"horizon": 2, "endings": ss.gym.Ending(0, [0, 0])}, "each of the 1 constraints"),
         (Corridor(), {"horizon": 2, "action_mask": [[True]]}, "action_mask has"),
         (Corridor(), {"horizon": 2, "states": 3}, "bins are for Box"),
         (Corridor(), {"horizon": 2, "senses": "<"}, "senses must be"),
@@ -207,20 +214,20 @@ def test_rounding_may_take_a_signal_out_of_its_range(high: float) -> None:
     ],
 )  # fmt: skip
 def test_wrong_declarations_are_refused(env: Any, declared: dict[str, Any], words: str) -> None:
-    with pytest.raises(ss.InvalidOption, match=words):
-        ss.BlackBox(env, **declared)
-    assert any(ss.check_env(env, **declared))  # and told in words
+    with pytest.raises(ss.errors.InvalidOption, match=words):
+        ss.gym.BlackBox(env, **declared)
+    assert any(ss.gym.check_env(env, **declared))  # and told in words
 
 
 def test_a_missing_key_and_a_wrong_discretizer_are_errors() -> None:
     sometimes = gymnasium.wrappers.TransformObservation(Corridor(), lambda o: o, spaces.Discrete(3))
-    box = ss.BlackBox(sometimes, horizon=2, states=Discretizer(1, int))
-    with pytest.raises(ss.InvalidEpisode, match="made state 1 of the observation 1"):
+    box = ss.gym.BlackBox(sometimes, horizon=2, states=Discretizer(1, int))
+    with pytest.raises(ss.errors.InvalidEpisode, match="made state 1 of the observation 1"):
         box.play(walk([1, 1], 1), np.full(2, 0.5))
     corridor = Corridor(key="strain")
-    box = ss.BlackBox(corridor, horizon=2, constraints="strain")
+    box = ss.gym.BlackBox(corridor, horizon=2, constraints="strain")
     corridor.key = None
-    with pytest.raises(ss.InvalidEpisode, match="step 0, constraints: info has no 'strain'"):
+    with pytest.raises(ss.errors.InvalidEpisode, match="step 0, constraints: info has no 'strain'"):
         box.play(walk([0, 0], 3), np.full(2, 0.5))
 
 
@@ -252,11 +259,11 @@ def test_boxes_are_cut_at_their_edges() -> None:
     assert states == 12
     assert number((np.array([0.5, -0.1]), 2)) == 2 * 3 + 1
     for bins in ([2], [2, [1.0, 0.0]], [2, "x"], [2, [[1.0]]], 0, 1.5):
-        with pytest.raises(ss.InvalidOption):
+        with pytest.raises(ss.errors.InvalidOption):
             make_discretizer(box, bins)
-    with pytest.raises(ss.InvalidOption, match="must be a dict of those of its parts"):
+    with pytest.raises(ss.errors.InvalidOption, match="must be a dict of those of its parts"):
         make_discretizer(both, 3)
-    with pytest.raises(ss.InvalidOption, match="cannot be numbered"):
+    with pytest.raises(ss.errors.InvalidOption, match="cannot be numbered"):
         make_discretizer(spaces.Text(3))
 
 
@@ -305,7 +312,7 @@ def test_a_warm_up_stops_where_a_time_limit_does(six: bool) -> None:
     assert warm_up(Endless(six=six), 2, episodes=3) == [[2.0]]  # the middle of 0 to 4
     assert warm_up(Endless(six=six), 1, episodes=1) == [[]]  # a single bin
     for wrong in ({"bins": 0}, {"bins": 2, "episodes": 0}):
-        with pytest.raises(ss.InvalidOption, match="must be at least 1"):
+        with pytest.raises(ss.errors.InvalidOption, match="must be at least 1"):
             warm_up(Endless(six=six), **wrong)
 
 
@@ -320,7 +327,7 @@ def spot(interface: dict[str, Any], episodes: int = 60, **options: Any) -> ss.Sp
 def test_a_problem_as_a_black_box_is_learned_as_by_its_table(name: str) -> None:
     problem = ss.problems.make(name)
     env = gymnasium.make(f"safespot/{name}-v0")
-    interface = ss.env_interface(env)
+    interface = ss.gym.env_interface(env)
     for key, value in problem.interface.items():
         np.testing.assert_array_equal(interface[key], value)
     ours, theirs = spot(interface), spot(problem.interface)
@@ -340,9 +347,11 @@ def test_gymnasiums_own_lake_is_learned_as_its_table() -> None:
         "constraints": lambda o: squares[o.next_state] == b"H", "senses": "<=",
         "endings": NOTHING, "horizon": 12,
     }  # fmt: skip
-    laws = ss.Signals(ss.Deterministic(), ss.Deterministic(), ss.Deterministic())
-    table = ss.problem_from_table(lake, thresholds=[0.05], signals=laws, **declared)
-    interface = ss.env_interface(lake, start=0, **declared)
+    laws = ss.signals.Signals(
+        ss.signals.Deterministic(), ss.signals.Deterministic(), ss.signals.Deterministic()
+    )
+    table = ss.gym.problem_from_table(lake, thresholds=[0.05], signals=laws, **declared)
+    interface = ss.gym.env_interface(lake, start=0, **declared)
     ours, theirs = (spot(i, thresholds=[0.05]) for i in (interface, table.interface))
     realized = ss.learn_env(lake, ours, seed=1, **declared)
     exact = ss.learn(table, theirs, seed=1)
@@ -385,21 +394,21 @@ def test_a_learner_goes_on_with_new_noise() -> None:
 
 def test_what_does_not_fit_is_refused() -> None:
     declared: dict[str, Any] = {"horizon": 4, "endings": NOTHING}
-    interface = ss.env_interface(Corridor(), **declared)
-    box = ss.BlackBox(Corridor(), **declared)
-    assert ss.env_interface(box) is box.interface
-    with pytest.raises(ss.InvalidOption, match="has its declarations already"):
-        ss.env_interface(box, horizon=3)
-    with pytest.raises(ss.InvalidOption, match="takes a learner"):
+    interface = ss.gym.env_interface(Corridor(), **declared)
+    box = ss.gym.BlackBox(Corridor(), **declared)
+    assert ss.gym.env_interface(box) is box.interface
+    with pytest.raises(ss.errors.InvalidOption, match="has its declarations already"):
+        ss.gym.env_interface(box, horizon=3)
+    with pytest.raises(ss.errors.InvalidOption, match="takes a learner"):
         ss.learn_env(box, "spot")  # type: ignore[arg-type]
-    with pytest.raises(ss.InvalidOption, match="the learner is for S=3"):
+    with pytest.raises(ss.errors.InvalidOption, match="the learner is for S=3"):
         ss.learn_env(box, spot(interface | {"states": 3, "action_mask": None}))
-    with pytest.raises(ss.InvalidOption, match="may take actions"):
+    with pytest.raises(ss.errors.InvalidOption, match="may take actions"):
         ss.learn_env(box, spot(interface | {"action_mask": None}))
-    with pytest.raises(ss.InvalidOption, match="other senses or ranges"):
+    with pytest.raises(ss.errors.InvalidOption, match="other senses or ranges"):
         ss.learn_env(box, spot(interface | {"senses": ">="}))
-    blind = ss.BlackBox(Corridor(threshold=False), **declared)
-    with pytest.raises(ss.InvalidOption, match="shows no thresholds"):
+    blind = ss.gym.BlackBox(Corridor(threshold=False), **declared)
+    with pytest.raises(ss.errors.InvalidOption, match="shows no thresholds"):
         ss.learn_env(blind, spot(blind.interface))
     run = ss.learn_env(blind, spot(blind.interface, thresholds=[1.0]), 5)
     assert np.isfinite(run.violation).all()
@@ -458,9 +467,9 @@ FAULTS: dict[str, tuple[Any, str]] = {
 def test_what_cannot_be_is_named_and_the_learner_goes_on(fault: str) -> None:
     does, words = FAULTS[fault]
     declared: dict[str, Any] = {"horizon": 4, "endings": NOTHING, "start": 0}
-    box, sound = ss.BlackBox(Rogue(does), **declared), ss.BlackBox(Corridor(), **declared)
+    box, sound = ss.gym.BlackBox(Rogue(does), **declared), ss.gym.BlackBox(Corridor(), **declared)
     learner, expected = spot(box.interface), spot(box.interface)
-    with pytest.raises(ss.InvalidEpisode, match=f"^episode 4, step 1, {words}") as caught:
+    with pytest.raises(ss.errors.InvalidEpisode, match=f"^episode 4, step 1, {words}") as caught:
         ss.learn_env(box, learner, seed=5, record="all")
     assert learner.episode == 4
     run = caught.value.run  # type: ignore[attr-defined]
@@ -471,7 +480,7 @@ def test_what_cannot_be_is_named_and_the_learner_goes_on(fault: str) -> None:
 
 
 def test_a_sample_of_thresholds_is_whole_or_absent() -> None:
-    box = ss.BlackBox(
+    box = ss.gym.BlackBox(
         Corridor(), horizon=2, constraints=lambda step: [0.0, 1.0],
         thresholds=lambda step: [0.5, 0.5] if step.state == 0 else [0.5, np.nan],
     )  # fmt: skip
@@ -479,25 +488,29 @@ def test_a_sample_of_thresholds_is_whole_or_absent() -> None:
     assert played.thresholds.tolist() == [[0.5, 0.5]] * 2
     for signals in (played.constraints, played.thresholds):  # as kernels are compiled for
         assert signals.flags.c_contiguous
-    with pytest.raises(ss.InvalidEpisode, match=r"step 1, thresholds\[1\]: nan lies outside"):
+    with pytest.raises(
+        ss.errors.InvalidEpisode, match=r"step 1, thresholds\[1\]: nan lies outside"
+    ):
         box.play(walk([1, 0], 3), np.full(2, 0.5))
 
 
 def test_an_error_of_the_environment_is_the_cause() -> None:
-    box = ss.BlackBox(Rogue(crash), horizon=4, endings=NOTHING)
-    with pytest.raises(ss.InvalidEpisode) as caught:
+    box = ss.gym.BlackBox(Rogue(crash), horizon=4, endings=NOTHING)
+    with pytest.raises(ss.errors.InvalidEpisode) as caught:
         ss.learn_env(box, spot(box.interface))
     assert isinstance(caught.value.__cause__, RuntimeError)
     broken = Corridor()
     broken.step = crash  # type: ignore[method-assign, assignment]
-    with pytest.raises(ss.InvalidOption, match="first step fails: RuntimeError: the pump"):
-        ss.BlackBox(broken, horizon=4)
-    with pytest.raises(ss.InvalidOption, match="shows no signals: ZeroDivisionError"):
-        ss.BlackBox(Corridor(), horizon=4, constraints=lambda step: 1 // 0)
-    with pytest.raises(ss.InvalidOption, match="shows no signals: info has no 'x'"):
-        ss.BlackBox(Corridor(), horizon=4, constraints="x")
-    with pytest.raises(ss.InvalidOption, match="expected a Gymnasium environment, got <class"):
-        ss.BlackBox(Corridor, horizon=4)
+    with pytest.raises(ss.errors.InvalidOption, match="first step fails: RuntimeError: the pump"):
+        ss.gym.BlackBox(broken, horizon=4)
+    with pytest.raises(ss.errors.InvalidOption, match="shows no signals: ZeroDivisionError"):
+        ss.gym.BlackBox(Corridor(), horizon=4, constraints=lambda step: 1 // 0)
+    with pytest.raises(ss.errors.InvalidOption, match="shows no signals: info has no 'x'"):
+        ss.gym.BlackBox(Corridor(), horizon=4, constraints="x")
+    with pytest.raises(
+        ss.errors.InvalidOption, match="expected a Gymnasium environment, got <class"
+    ):
+        ss.gym.BlackBox(Corridor, horizon=4)
 
 
 @pytest.mark.parametrize("info", [None, [], 3, "cost"])
@@ -516,22 +529,22 @@ def test_an_info_that_is_no_mapping_is_named(six: bool, call: str, info: Any) ->
             return *rest, info if self.odd and call == "step" else shown
 
     env = Odd(six=six)
-    with pytest.raises(ss.InvalidOption, match=f"{call} returned .* as its info"):
-        ss.BlackBox(env, horizon=4, endings=NOTHING)
-    assert any("as its info" in sentence for sentence in ss.check_env(env, horizon=4))
+    with pytest.raises(ss.errors.InvalidOption, match=f"{call} returned .* as its info"):
+        ss.gym.BlackBox(env, horizon=4, endings=NOTHING)
+    assert any("as its info" in sentence for sentence in ss.gym.check_env(env, horizon=4))
     env.odd = False
-    box = ss.BlackBox(env, horizon=4, endings=NOTHING)
+    box = ss.gym.BlackBox(env, horizon=4, endings=NOTHING)
     env.odd = True
-    with pytest.raises(ss.InvalidEpisode, match=f"step 0.* {call} returned .* as its info"):
+    with pytest.raises(ss.errors.InvalidEpisode, match=f"step 0.* {call} returned .* as its info"):
         box.play(walk([1] * 4), np.full(4, 0.5))
 
 
 def test_a_failed_first_episode_leaves_an_empty_run() -> None:
     rogue = Rogue(crash)
-    box = ss.BlackBox(rogue, horizon=4, endings=NOTHING)
+    box = ss.gym.BlackBox(rogue, horizon=4, endings=NOTHING)
     rogue.begun = 3
     learner = spot(box.interface)
-    with pytest.raises(ss.InvalidEpisode, match="episode 1, step 1") as caught:
+    with pytest.raises(ss.errors.InvalidEpisode, match="episode 1, step 1") as caught:
         ss.learn_env(box, learner)
     run = caught.value.run  # type: ignore[attr-defined]
     assert run.values.shape == (0,)
@@ -543,7 +556,7 @@ def test_ctrl_c_keeps_whole_episodes(capsys: pytest.CaptureFixture[str]) -> None
     def interrupt(*_: Any) -> Any:
         raise KeyboardInterrupt
 
-    box = ss.BlackBox(Rogue(interrupt), horizon=4, endings=NOTHING)
+    box = ss.gym.BlackBox(Rogue(interrupt), horizon=4, endings=NOTHING)
     learner = spot(box.interface)
     with pytest.raises(KeyboardInterrupt) as caught:
         ss.learn_env(box, learner, record="all")
@@ -557,13 +570,13 @@ def test_ctrl_c_keeps_whole_episodes(capsys: pytest.CaptureFixture[str]) -> None
 def test_observations_that_no_bin_holds() -> None:
     box = make_discretizer(spaces.Box(0, 1, (2,)), 2)
     assert box.number([0.2, 0.7]) == 1
-    with pytest.raises(ss.InvalidEpisode, match="NaN"):
+    with pytest.raises(ss.errors.InvalidEpisode, match="NaN"):
         box.number([0.2, np.nan])
     with pytest.raises(ValueError, match="zip"):
         box.number([0.2])
     pair = make_discretizer(spaces.Tuple((spaces.Discrete(2), spaces.Discrete(3, start=1))))
     assert pair.number((1, 3)) == 5
-    with pytest.raises(ss.InvalidEpisode, match="4 is not one of the 3 numbers from 1 on"):
+    with pytest.raises(ss.errors.InvalidEpisode, match="4 is not one of the 3 numbers from 1 on"):
         pair.number((0, 4))  # it would be another state's number
 
 
@@ -571,8 +584,8 @@ def test_observations_that_no_bin_holds() -> None:
 
 
 def test_a_sound_environment_is_found_sound() -> None:
-    assert ss.check_env(Corridor(), horizon=4, endings=NOTHING) == []
-    assert ss.check_env(ProblemEnv("triage")) == []
+    assert ss.gym.check_env(Corridor(), horizon=4, endings=NOTHING) == []
+    assert ss.gym.check_env(ProblemEnv("triage")) == []
 
 
 def test_the_checker_plays_the_same_episodes_again() -> None:
@@ -584,35 +597,35 @@ def test_the_checker_plays_the_same_episodes_again() -> None:
             seeds.append(seed)
             return super().reset(seed=seed, options=options)
 
-    box = ss.BlackBox(Seeded(), horizon=4, endings=NOTHING)
+    box = ss.gym.BlackBox(Seeded(), horizon=4, endings=NOTHING)
     seeds.clear()
-    assert ss.check_env(box, episodes=3, seed=5) == []
+    assert ss.gym.check_env(box, episodes=3, seed=5) == []
     assert seeds == [5, None, None]
     seeds.clear()
-    ss.evaluate_policy(box, np.full((4, 4, 2), [1.0, 0.0]), episodes=3, seed=6)
+    ss.gym.evaluate_policy(box, np.full((4, 4, 2), [1.0, 0.0]), episodes=3, seed=6)
     assert seeds == [6, None, None]
 
 
 def test_the_checker_says_what_is_missing_or_odd() -> None:
-    (missing,) = ss.check_env(Corridor(), horizon=8)
+    (missing,) = ss.gym.check_env(Corridor(), horizon=8)
     assert "no ending is declared" in missing
-    (blind,) = ss.check_env(Corridor(threshold=False), horizon=4, endings=NOTHING)
+    (blind,) = ss.gym.check_env(Corridor(threshold=False), horizon=4, endings=NOTHING)
     assert "no thresholds are shown" in blind
-    (wide,) = ss.check_env(
+    (wide,) = ss.gym.check_env(
         Corridor(), horizon=4, endings=NOTHING, rewards=lambda step: 5.0 * step.action
     )
     assert "rewards were seen from 0 to 5; their declared range is 0 to 1" in wide
-    (nan,) = ss.check_env(
+    (nan,) = ss.gym.check_env(
         Corridor(), horizon=4, endings=NOTHING, rewards=lambda step: np.nan if step.action else 1.0
     )[:1]
     assert nan.startswith("rewards were NaN in ")
-    found = ss.check_env(Rogue(crash), horizon=4, endings=NOTHING)
+    found = ss.gym.check_env(Rogue(crash), horizon=4, endings=NOTHING)
     assert found == ["step 1, step: RuntimeError was raised: the pump is stuck"]
-    (flat,) = ss.check_env(Corridor(), horizon=4, rewards=lambda step: 0.0, endings=NOTHING)
+    (flat,) = ss.gym.check_env(Corridor(), horizon=4, rewards=lambda step: 0.0, endings=NOTHING)
     assert "rewards were always 0" in flat
-    (start,) = ss.check_env(Corridor(), horizon=4, endings=NOTHING, start=1)
+    (start,) = ss.gym.check_env(Corridor(), horizon=4, endings=NOTHING, start=1)
     assert "did not start in state 1" in start
-    assert ss.check_env(object())
+    assert ss.gym.check_env(object())
 
 
 class Late(Corridor):
@@ -632,20 +645,20 @@ class Late(Corridor):
 )
 def test_the_first_step_need_not_show_a_threshold(thresholds: Any) -> None:
     declared: dict[str, Any] = {
-        "horizon": 3, "thresholds": thresholds, "endings": ss.Ending(reward=0.0, constraints=0.0),
+        "horizon": 3, "thresholds": thresholds, "endings": ss.gym.Ending(reward=0.0, constraints=0.0),
     }  # fmt: skip
-    box = ss.BlackBox(Late(), **declared)
+    box = ss.gym.BlackBox(Late(), **declared)
     assert box.shows_thresholds
     played = box.play(walk([1, 1, 1]), np.full(3, 0.5))
     assert np.isnan(played.thresholds[:, 0]).tolist() == [True, False, True]
-    learner = ss.Spot(**ss.env_interface(Late(), **declared), episodes=5, slack=1.0)
+    learner = ss.Spot(**ss.gym.env_interface(Late(), **declared), episodes=5, slack=1.0)
     ss.learn_env(Late(), learner, **declared)
     assert learner.episode == 6
 
 
 def test_thresholds_that_never_come_are_refused_by_default() -> None:
     silent = Corridor(threshold=False)
-    assert not ss.BlackBox(silent, horizon=2).shows_thresholds
-    learner = ss.Spot(**ss.env_interface(silent, horizon=2), episodes=5, slack=1.0)
-    with pytest.raises(ss.InvalidOption, match="shows no thresholds"):
+    assert not ss.gym.BlackBox(silent, horizon=2).shows_thresholds
+    learner = ss.Spot(**ss.gym.env_interface(silent, horizon=2), episodes=5, slack=1.0)
+    with pytest.raises(ss.errors.InvalidOption, match="shows no thresholds"):
         ss.learn_env(silent, learner, horizon=2)

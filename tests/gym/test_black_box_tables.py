@@ -19,8 +19,10 @@ from gymnasium.envs.toy_text import FrozenLakeEnv, TaxiEnv
 
 import safespot as ss
 
-EXACT = ss.Signals(ss.Deterministic(), ss.Deterministic(), ss.Deterministic())
-NOTHING = ss.Ending(reward=0, constraints=0)
+EXACT = ss.signals.Signals(
+    ss.signals.Deterministic(), ss.signals.Deterministic(), ss.signals.Deterministic()
+)
+NOTHING = ss.gym.Ending(reward=0, constraints=0)
 
 
 class Handed(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -85,7 +87,7 @@ def curves(learner: ss.Spot, run: ss.Run) -> list[Any]:
 def test_gymnasiums_taxi_is_learned_as_its_table(seed: int) -> None:
     table = ss.problems.make("taxi", horizon=200, fuel=160)  # enough for some deliveries at random
     H, known = table.cmdp.H, table.cmdp.limits
-    box = ss.BlackBox(
+    box = ss.gym.BlackBox(
         Handed(TaxiEnv(), H), horizon=H, senses="<=", endings=NOTHING,
         rewards=lambda step: step.ended, constraints=lambda step: step.action < 4,
     )  # fmt: skip
@@ -111,7 +113,7 @@ def test_gymnasiums_slippery_lake_is_learned_as_its_table(map_name: str, seed: i
     holes = np.ravel(lake.desc) == b"H"
     rewards = means(lake, lambda after, reward, ended: reward)
     falls = means(lake, lambda after, reward, ended: holes[after])
-    box = ss.BlackBox(
+    box = ss.gym.BlackBox(
         Handed(lake, H), horizon=H, start=0, senses="<=", endings=NOTHING,
         rewards=lambda step: rewards[step.state, step.action],
         constraints=lambda step: falls[step.state, step.action],
@@ -133,7 +135,7 @@ def test_with_its_own_noise_the_lake_is_learned_as_well() -> None:
     table = ss.problems.make("frozen-lake")
     lake: Any = FrozenLakeEnv()
     holes = np.ravel(lake.desc) == b"H"
-    box = ss.BlackBox(
+    box = ss.gym.BlackBox(
         lake, horizon=20, start=0, senses="<=", endings=NOTHING,
         constraints=lambda step: holes[step.next_state],
     )  # fmt: skip

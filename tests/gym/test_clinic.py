@@ -16,7 +16,7 @@ from safespot.problems.dosing.tumor import LETHAL, admit, dead, treat
 
 DECLARED: dict[str, Any] = {
     "horizon": 14, "states": [list(TUMOR_EDGES), list(DRUG_EDGES)],
-    "endings": ss.Ending(reward=0, constraints=1),
+    "endings": ss.gym.Ending(reward=0, constraints=1),
 }  # fmt: skip
 
 
@@ -27,7 +27,7 @@ def always(action: int) -> Any:
 @pytest.mark.filterwarnings("ignore")  # the checker has opinions about unbounded spaces
 def test_it_is_an_environment_that_gymnasium_and_ours_find_sound() -> None:
     check_env(Clinic(), skip_render_check=True)
-    assert ss.check_env(Clinic(), **DECLARED) == []
+    assert ss.gym.check_env(Clinic(), **DECLARED) == []
 
 
 def test_a_course_is_the_simulators() -> None:
@@ -46,7 +46,7 @@ def test_a_course_is_the_simulators() -> None:
 
 
 def test_states_are_those_of_the_table_and_death_costs_full_doses() -> None:
-    box = ss.BlackBox(Clinic(), **DECLARED)
+    box = ss.gym.BlackBox(Clinic(), **DECLARED)
     assert box.interface["states"] == dosing.STATES
     env = Clinic()
     for seed in range(20):
@@ -72,7 +72,7 @@ def test_hints_are_right_on_average_and_never_outside() -> None:
 
 
 def test_spot_learns_on_patients() -> None:
-    box = ss.BlackBox(Clinic(), **DECLARED)
+    box = ss.gym.BlackBox(Clinic(), **DECLARED)
     learner = ss.Spot(
         **box.interface, episodes=400, slack=1.8, bonus_scale=0.003, estimator="pooled",
         threshold_scale=0.3, policy_step=0.1, dual_step=0.2,

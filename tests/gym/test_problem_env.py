@@ -35,9 +35,13 @@ def mixed() -> ss.Problem:
         reward_range=(-4, 6),
         constraint_ranges=[(0, 2), (10, 30)],
     )
-    drift = ss.Drift([[0.0] * 3, [10.0] * 3], first=3)
-    laws = {"rewards": ss.Beta(), "constraints": ss.Gaussian(), "thresholds": ss.Deterministic()}
-    return ss.Problem(cmdp, ss.Signals(**laws, drift=drift))  # type: ignore[arg-type]
+    drift = ss.signals.Drift([[0.0] * 3, [10.0] * 3], first=3)
+    laws = {
+        "rewards": ss.signals.Beta(),
+        "constraints": ss.signals.Gaussian(),
+        "thresholds": ss.signals.Deterministic(),
+    }
+    return ss.Problem(cmdp, ss.signals.Signals(**laws, drift=drift))  # type: ignore[arg-type]
 
 
 def uniform(problem: ss.Problem) -> Any:
@@ -142,14 +146,14 @@ def test_an_episode_is_terminated_at_its_horizon() -> None:
     env.reset(seed=0)
     assert env.step(0)[2:4] == (False, False)
     assert env.step(0)[2:4] == (True, False)
-    with pytest.raises(ss.InvalidOption, match=r"call reset\(\)"):
+    with pytest.raises(ss.errors.InvalidOption, match=r"call reset\(\)"):
         env.step(0)
     env.reset()
     env.step(0)
 
 
 def test_a_step_before_the_first_reset_is_refused() -> None:
-    with pytest.raises(ss.InvalidOption, match=r"call reset\(\)"):
+    with pytest.raises(ss.errors.InvalidOption, match=r"call reset\(\)"):
         ProblemEnv("machine").step(0)
 
 
@@ -157,7 +161,7 @@ def test_a_step_before_the_first_reset_is_refused() -> None:
 def test_what_is_no_action_is_refused(action: Any) -> None:
     env = ProblemEnv("machine")
     env.reset(seed=0)
-    with pytest.raises(ss.InvalidOption, match="action"):
+    with pytest.raises(ss.errors.InvalidOption, match="action"):
         env.step(action)
 
 
@@ -165,7 +169,9 @@ def test_signals_are_in_the_users_terms() -> None:
     machine = ProblemEnv(
         ss.Problem(
             ss.problems.make("machine").cmdp,
-            ss.Signals(ss.Deterministic(), ss.Deterministic(), ss.Deterministic()),
+            ss.signals.Signals(
+                ss.signals.Deterministic(), ss.signals.Deterministic(), ss.signals.Deterministic()
+            ),
         )
     )
     machine.reset(seed=0)
@@ -248,7 +254,7 @@ def test_it_renders_as_text() -> None:
     ],
 )
 def test_wrong_arguments_are_refused(arguments: dict[str, Any], words: str) -> None:
-    with pytest.raises(ss.InvalidOption, match=words):
+    with pytest.raises(ss.errors.InvalidOption, match=words):
         ProblemEnv(**arguments)
 
 
@@ -324,14 +330,14 @@ def test_vectors_in_processes_do_as_well() -> None:
 
 def test_vectors_of_something_else_are_refused() -> None:
     lakes = SyncVectorEnv([lambda: gymnasium.make("FrozenLake-v1")])
-    with pytest.raises(ss.InvalidOption, match="takes a vector environment of ProblemEnvs"):
+    with pytest.raises(ss.errors.InvalidOption, match="takes a vector environment of ProblemEnvs"):
         play_vector(lakes, np.ones((1, 1, 1)))
     horizons = iter([3, 4])
     triages = SyncVectorEnv([lambda: ProblemEnv("triage", horizon=next(horizons))] * 2)
-    with pytest.raises(ss.InvalidOption, match="different horizons"):
+    with pytest.raises(ss.errors.InvalidOption, match="different horizons"):
         play_vector(triages, uniform(ss.problems.make("triage")))
     one = vector(ss.problems.make("triage"), AutoresetMode.SAME_STEP)
-    with pytest.raises(ss.InvalidOption, match="episodes must be at least 1"):
+    with pytest.raises(ss.errors.InvalidOption, match="episodes must be at least 1"):
         play_vector(one, uniform(ss.problems.make("triage")), episodes=0)
 
 

@@ -17,7 +17,7 @@ from safespot.gym import Bin, make_discretizer
 from safespot.gym.actions import admissible
 
 H = 6
-NOTHING = ss.Ending(reward=0, constraints=0)
+NOTHING = ss.gym.Ending(reward=0, constraints=0)
 FELL: dict[str, Any] = {
     "horizon": H,
     "constraints": lambda step: step.reward,
@@ -83,7 +83,7 @@ ACTIONS: dict[str, Dress] = {
 }
 
 
-def played(box: ss.BlackBox, episodes: int = 20) -> list[list[Any]]:
+def played(box: ss.gym.BlackBox, episodes: int = 20) -> list[list[Any]]:
     """Everything that uniform play shows."""
     f = box.interface
     policy = np.full((H, f["states"], f["actions"]), 1 / f["actions"])
@@ -96,7 +96,7 @@ def played(box: ss.BlackBox, episodes: int = 20) -> list[list[Any]]:
 def test_observations_in_other_clothes_are_the_same_process(name: str) -> None:
     space, dress, parts = OBSERVATIONS[name]
     env = TransformObservation(lake(), lambda s: dress(int(s)), space)
-    box, plain = ss.BlackBox(env, **FELL), ss.BlackBox(lake(), **FELL)
+    box, plain = ss.gym.BlackBox(env, **FELL), ss.gym.BlackBox(lake(), **FELL)
     assert [box.number(dress(s)) for s in range(16)] == list(range(16))
     for s in range(16):
         assert space.contains(box.state(s))
@@ -114,7 +114,7 @@ def test_observations_in_other_clothes_are_the_same_process(name: str) -> None:
 def test_actions_in_other_clothes_are_the_same_process(name: str) -> None:
     space, undress, parts = ACTIONS[name]
     env = TransformAction(lake(), lambda a: int(undress(a)), space)
-    box, plain = ss.BlackBox(env, **FELL), ss.BlackBox(lake(), **FELL)
+    box, plain = ss.gym.BlackBox(env, **FELL), ss.gym.BlackBox(lake(), **FELL)
     assert str(box).splitlines()[-1] == f"actions 0 to 3: {parts}"
     for a in range(4):
         assert space.contains(box.action(a))
@@ -130,7 +130,7 @@ def test_a_step_shows_the_action_as_the_environment_takes_it() -> None:
         return 0.0
 
     env = TransformAction(lake(), lambda a: int(2 * a[0] + a[1]), spaces.MultiDiscrete([2, 2]))
-    box = ss.BlackBox(env, **(FELL | {"constraints": watch}))
+    box = ss.gym.BlackBox(env, **(FELL | {"constraints": watch}))
     policy = np.zeros((H, 17, 4))
     policy[:, :, 2] = 1.0
     box.play(policy, np.full(H, 0.5), 0)
@@ -142,7 +142,9 @@ def test_a_learner_learns_among_combinations() -> None:
     env = TransformObservation(lake(), lambda s: dress(int(s)), space)
     runs = []
     for one in (env, lake()):
-        learner = ss.Spot(**ss.env_interface(one, **FELL), episodes=50, slack=0.5, thresholds=[0.5])
+        learner = ss.Spot(
+            **ss.gym.env_interface(one, **FELL), episodes=50, slack=0.5, thresholds=[0.5]
+        )
         runs.append(ss.learn_env(one, learner, seed=1, **FELL))
     np.testing.assert_array_equal(runs[0].policy, runs[1].policy)
     assert runs[0].policy.max() > 0.25  # it moved
@@ -156,7 +158,7 @@ def test_a_mixed_space_is_cut_only_where_it_is_continuous() -> None:
         gymnasium.make("CartPole-v1", max_episode_steps=20), flatten=False, normalize_time=False
     )
     edges = [[0.0], [0.0], [-0.05, 0.05], [0.0]]
-    box = ss.BlackBox(
+    box = ss.gym.BlackBox(
         cart,
         horizon=20,
         states={"obs": edges},
@@ -211,12 +213,12 @@ def test_parts_are_named_by_key_or_position() -> None:
     ],
 )
 def test_what_cannot_be_numbered_says_why(space: Any, bins: Any, words: str) -> None:
-    with pytest.raises(ss.InvalidOption, match=words):
+    with pytest.raises(ss.errors.InvalidOption, match=words):
         make_discretizer(space, bins)
 
 
 def test_numbers_that_stand_for_nothing_are_refused() -> None:
-    box = ss.BlackBox(lake(), **FELL)
+    box = ss.gym.BlackBox(lake(), **FELL)
     wrong: list[tuple[Any, Any]] = [
         (box.state, 17),
         (box.action, 4),
@@ -224,12 +226,12 @@ def test_numbers_that_stand_for_nothing_are_refused() -> None:
         (box.state, 0.5),
     ]
     for ask, number in wrong:
-        with pytest.raises(ss.InvalidOption):
+        with pytest.raises(ss.errors.InvalidOption):
             ask(number)
-    own = ss.BlackBox(lake(), **FELL, states=ss.gym.Discretizer(16, int))
-    with pytest.raises(ss.InvalidOption, match="cannot lead back"):
+    own = ss.gym.BlackBox(lake(), **FELL, states=ss.gym.Discretizer(16, int))
+    with pytest.raises(ss.errors.InvalidOption, match="cannot lead back"):
         own.state(0)
-    both = ss.BlackBox(lake(), **FELL, states=ss.gym.Discretizer(16, int, inverse=str))
+    both = ss.gym.BlackBox(lake(), **FELL, states=ss.gym.Discretizer(16, int, inverse=str))
     assert both.state(3) == "3"
     assert "a discretizer of your own" in str(both)
 
@@ -237,8 +239,10 @@ def test_numbers_that_stand_for_nothing_are_refused() -> None:
 def test_an_observation_outside_its_space_is_an_error() -> None:
     space, dress, _ = OBSERVATIONS["MultiDiscrete"]
     off = TransformObservation(lake(), lambda s: dress(int(s)) + 9, space)
-    box = ss.BlackBox(off, **FELL)
-    with pytest.raises(ss.InvalidEpisode, match="step 0, state: 10 is not one of the 4 numbers"):
+    box = ss.gym.BlackBox(off, **FELL)
+    with pytest.raises(
+        ss.errors.InvalidEpisode, match="step 0, state: 10 is not one of the 4 numbers"
+    ):
         box.play(np.full((H, 17, 4), 0.25), np.full(H, 0.5))
 
 
@@ -281,7 +285,7 @@ def test_inadmissible_actions_are_never_taken(env: Strict) -> None:
     wrapped = gymnasium.wrappers.TimeLimit(
         env, 50
     )  # which passes on no method that it does not know
-    box = ss.BlackBox(wrapped, **FELL)
+    box = ss.gym.BlackBox(wrapped, **FELL)
     policy = np.zeros((H, 17, 4))
     policy[:, :, 3] = 1.0  # up, which the first row does not admit
     env.taken.clear()
@@ -301,9 +305,9 @@ def test_a_mask_that_is_no_mask_is_an_error(monkeypatch: pytest.MonkeyPatch) -> 
         (np.full(4, 2), "for each of 4 choices"),
     ):
         env = Strict("info")
-        box = ss.BlackBox(env, **FELL)
+        box = ss.gym.BlackBox(env, **FELL)
         monkeypatch.setattr(env, "allowed", lambda mask=mask: mask)
-        with pytest.raises(ss.InvalidEpisode, match=words):
+        with pytest.raises(ss.errors.InvalidEpisode, match=words):
             box.play(np.full((H, 17, 4), 0.25), np.full(H, 0.5), 0)
 
 
@@ -324,7 +328,7 @@ def test_masks_of_combinations_are_those_of_their_parts() -> None:
 
 def test_what_taxi_does_not_admit_is_its_lowest_move() -> None:
     taxi: Any = TaxiEnv()
-    box = ss.BlackBox(
+    box = ss.gym.BlackBox(
         taxi, horizon=H, constraints=lambda step: 0.0, reward_range=(-10, 20), endings=NOTHING
     )
     mask = np.array([taxi.action_mask(s) for s in range(500)], np.bool_)

@@ -47,7 +47,7 @@ class Ward(gymnasium.Env[Any, Any]):
 
 
 def learned(env: Ward, episodes: int = 1_500, **options: Any) -> tuple[float, float]:
-    box = ss.BlackBox(env, horizon=H, endings=ss.Ending(reward=0, constraints=0))
+    box = ss.gym.BlackBox(env, horizon=H, endings=ss.gym.Ending(reward=0, constraints=0))
     learner = ss.Uniform(**box.interface, episodes=episodes, estimator="total", **options)
     ss.learn_env(box, learner)
     (low,), (high,) = learner.threshold_bounds
@@ -83,8 +83,8 @@ def test_early_ends_cost_nothing_where_steps_share_a_threshold() -> None:
 
 
 def test_a_total_is_spread_over_all_steps_also_after_an_early_end() -> None:
-    box = ss.BlackBox(
-        Ward("total", ends=0.5), horizon=H, endings=ss.Ending(reward=0, constraints=0)
+    box = ss.gym.BlackBox(
+        Ward("total", ends=0.5), horizon=H, endings=ss.gym.Ending(reward=0, constraints=0)
     )
     assert box.shows_thresholds
     assert box.shows_totals
@@ -107,27 +107,27 @@ def test_what_no_total_can_be_is_refused() -> None:
             *rest, info = super().step(action)
             return *rest, {**info, "threshold_total": self.said}
 
-    box = ss.BlackBox(Wrong("total"), horizon=H)
+    box = ss.gym.BlackBox(Wrong("total"), horizon=H)
     for said, words in ((99.0, "99.0 lies outside of 7 steps"), ("much", "are needed, got 'much'")):
         Wrong.said = said
-        with pytest.raises(ss.InvalidEpisode, match=f"threshold_total: .*{words}"):
+        with pytest.raises(ss.errors.InvalidEpisode, match=f"threshold_total: .*{words}"):
             box.play(np.ones((H, 1, 2)) / 2, np.full(H, 0.5))
     Wrong.said = LIMIT
     learner = ss.Uniform(**box.interface, episodes=9, estimator="total", independent_hints=True)
-    with pytest.raises(ss.InvalidOption, match="without independent_hints"):
+    with pytest.raises(ss.errors.InvalidOption, match="without independent_hints"):
         ss.learn_env(box, learner)
 
 
 def test_declared_totals_are_checked_and_narrow_the_meter() -> None:
     declared: dict[str, Any] = {"constraint_totals": (0, 4), "threshold_totals": (2, 4)}
-    box = ss.BlackBox(Ward("total"), horizon=H, **declared)
+    box = ss.gym.BlackBox(Ward("total"), horizon=H, **declared)
     idle = np.zeros((H, 1, 2))
     idle[:, :, 0] = 1.0
     busy = idle[:, :, ::-1]
     box.play(idle, np.full(H, 0.5), 0)
-    with pytest.raises(ss.InvalidEpisode, match="constraint_totals"):
+    with pytest.raises(ss.errors.InvalidEpisode, match="constraint_totals"):
         box.play(busy, np.full(H, 0.5))
-    plain = ss.BlackBox(Ward("total"), horizon=H)
+    plain = ss.gym.BlackBox(Ward("total"), horizon=H)
     widths = []
     for each in (plain, box):
         run = ss.learn_env(each, ss.Fixed(**each.interface, episodes=400, policy=idle), seed=1)
@@ -135,17 +135,17 @@ def test_declared_totals_are_checked_and_narrow_the_meter() -> None:
         assert low[-1, 0] <= -LIMIT <= high[-1, 0]
         widths.append(float(high[-1, 0] - low[-1, 0]))
     assert widths[1] < 0.7 * widths[0]
-    with pytest.raises(ss.InvalidOption, match="constraint_totals"):
-        ss.BlackBox(Ward("total"), horizon=H, constraint_totals=(0, 8))
+    with pytest.raises(ss.errors.InvalidOption, match="constraint_totals"):
+        ss.gym.BlackBox(Ward("total"), horizon=H, constraint_totals=(0, 8))
 
 
 def misses(runs: int, patients: int, delta: float) -> int:
     """In how many runs any bound on the tolerance of 6 doses, at any time, is wrong."""
     wrong = 0
     for seed in range(runs):
-        box = ss.BlackBox(
+        box = ss.gym.BlackBox(
             Clinic(), horizon=BLOCKS, states=[list(TUMOR_EDGES), list(DRUG_EDGES)],
-            endings=ss.Ending(reward=0, constraints=1),
+            endings=ss.gym.Ending(reward=0, constraints=1),
         )  # fmt: skip
         learner = ss.Uniform(
             **box.interface,
@@ -167,9 +167,9 @@ def test_the_tolerance_of_patients_who_die_is_known() -> None:
 
 @pytest.mark.slow
 def test_a_trial_on_patients_who_die_or_recover_knows_their_tolerance() -> None:
-    box = ss.BlackBox(
+    box = ss.gym.BlackBox(
         Clinic(), horizon=BLOCKS, states=[list(TUMOR_EDGES), list(DRUG_EDGES)],
-        endings=ss.Ending(reward=0, constraints=1),
+        endings=ss.gym.Ending(reward=0, constraints=1),
     )  # fmt: skip
     learner = ss.Uniform(**box.interface, episodes=2_000, estimator="total", shared_threshold=True)
     ss.learn_env(box, learner)

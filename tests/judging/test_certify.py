@@ -1,4 +1,4 @@
-"""Certificates: against a reference implementation, over many seeds, and as records; proposals."""
+"""Certificates from a learner's data: against a reference implementation, over many seeds, and as records."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ import pytest
 
 import safespot as ss
 from safespot.errors import InvalidFile, InvalidModel, InvalidOption
-from safespot.judging import certify as judging_certify
-from safespot.judging.propose import _Pricing, add_learned_occupancy, best_learned
+from safespot.judging import model_bounds
 from safespot.learners.spot import Spot
 from safespot.spot import visits
-from safespot.spot.visits import grow_statistics
 from tests.support.contract import VARIANTS, A, H, M, S, Subject
 
 Array = Any
@@ -223,11 +221,11 @@ def test_the_policy_of_the_coming_episode_is_the_default() -> None:
 
 def test_tiny_problems_get_the_radii_of_a_smaller_delta() -> None:
     tiny = ss.Spot(1, 1, 1, 1, episodes=2, rho=1.0, delta=0.9)
-    radii = judging_certify.proven(tiny.rates.radii)
+    radii = model_bounds.proven(tiny.rates.radii)
     assert math.exp(radii.L_p) == pytest.approx(20.0)
     assert radii.L_r - radii.L_p == tiny.rates.radii.L_r - tiny.rates.radii.L_p
     large = fed("default", 0)[1].rates.radii
-    assert judging_certify.proven(large).L_p == large.L_p
+    assert model_bounds.proven(large).L_p == large.L_p
 
 
 # Verdicts
@@ -325,7 +323,7 @@ def errors(seeds: int, episodes: int, **options: Any) -> int:
             learner.policy,
             ss.solve(problem.cmdp).policy,
             ss.slater(problem.cmdp).policy,
-            ss.propose_policy(learner).policy,
+            learner.proposal,
         ]
         wrong += any(is_wrong(ss.certify(learner, pi), problem, pi) for pi in policies)
     return wrong
@@ -357,7 +355,7 @@ def test_a_certificate_is_wrong_in_at_most_delta_of_many_runs() -> None:
 def test_radii_that_are_too_small_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tests above have teeth: with a twentieth of the radii most certificates are wrong."""
     monkeypatch.setattr(
-        judging_certify,
+        model_bounds,
         "proven",
         lambda radii: radii._replace(bonus_scale=0.05, threshold_scale=0.05, bernstein=False),
     )
@@ -379,156 +377,6 @@ def test_an_unsafe_policy_is_never_certified() -> None:
         learner = ss.Spot(**problem.interface, episodes=20_000, rho=2.0, bonus_scale=0.01)
         ss.learn(problem, learner, seed=seed, track="grid")
         assert not ss.certify(learner, worst).safe.any()
-
-
-# Proposals
-
-
-def sure_problem() -> ss.Problem:
-    """Two states, two actions; action 1 earns and is unsafe, action 0 is safe. Limit: half of the steps."""
-    P = np.full((2, 2, 2), 0.5)
-    return ss.Problem(ss.CMDP(P, [[0.0, 1.0]] * 2, [[[1.0, 0.0]] * 2], [0.5], horizon=2))
-
-
-def learned(problem: ss.Problem, episodes: int, **options: Any) -> Spot:
-    learner = ss.Spot(**problem.interface, episodes=episodes, rho=2.0, **options)
-    ss.learn(problem, learner, seed=1, track="grid")
-    return learner
-
-
-def test_caution_is_halved_until_there_is_a_policy() -> None:
-    bandit = ss.problems.make("bandit")
-    for episodes, caution in ((40, 0.25), (100, 0.5), (2_000, 1.0)):
-        learner = ss.Uniform(**bandit.interface, episodes=2_000)
-        ss.learn(bandit, learner, episodes)
-        assert ss.propose_policy(learner).caution == caution
-
-
-def test_where_a_proposal_never_goes_it_does_what_is_safest() -> None:
-    """State 1 is not worth the way; in there action 0 earns most, and action 1 alone is safe."""
-    transitions = np.zeros((2, 2, 2))
-    transitions[:, 0, 0] = transitions[:, 1, 1] = 1.0
-    cmdp = ss.CMDP(transitions, [[0.9, 0.0], [1.0, 0.0]], [[[1.0, 1.0], [0.0, 0.6]]], [0.5], horizon=2)  # fmt: skip
-    problem = ss.Problem(cmdp)
-    learner = ss.Uniform(**problem.interface, episodes=4_000)
-    ss.learn(problem, learner)
-    policy = ss.propose_policy(learner).policy
-    assert policy[0, 0].tolist() == [1.0, 0.0]
-    assert policy[1, 1].tolist() == [0.0, 1.0]
-
-
-def test_a_proposal_with_full_caution_is_certified_and_good() -> None:
-    problem = sure_problem()
-    learner = learned(problem, 100_000, thresholds=[0.5])
-    found = ss.propose_policy(learner)
-    assert found.caution == 1.0
-    assert found.certificate.safe.all()
-    assert found.certificate.covers(found.policy)
-    assert str(found).startswith("This policy is certified.")
-    truth = ss.evaluate(problem.cmdp, found.policy)
-    assert truth.constraints[0] >= 0.5
-    best = ss.solve(problem.cmdp).value
-    # All the slack that the radii ask for is paid in reward, and nothing else.
-    assert best - 0.6 < truth.value < best
-    # The linear value meets the limit exactly; truncation adds a little to what is certified.
-    assert 0.5 <= found.certificate.value_bounds[0][0] < 0.52
-
-
-def test_without_enough_data_a_proposal_says_what_is_missing() -> None:
-    found = ss.propose_policy(learned(sure_problem(), 200))
-    assert found.caution < 1.0
-    assert found.certificate.verdict == ("unknown",)
-    assert found.certificate.shortfall[0] > 0.0
-    text = str(found)
-    assert text.startswith("No policy can be certified yet.")
-    assert f"short of a certificate by {found.certificate.shortfall[0]:.4g} (constraint 0)" in text
-    # The estimate says what is safe all the same.
-    assert ss.evaluate(sure_problem().cmdp, found.policy).constraints[0] > 0.5
-
-
-def test_a_proposal_without_any_data_is_a_policy() -> None:
-    learner = ss.Spot(
-        S, A, H, M, start=None, action_mask=Subject("spot", "masked").mask, episodes=9, rho=1.0
-    )
-    found = ss.propose_policy(learner)
-    assert found.certificate.verdict == ("unknown", "unknown")
-    np.testing.assert_allclose(found.policy.sum(axis=2), 1.0)
-
-
-@pytest.mark.parametrize("pool", [False, True])
-def test_pricing_is_backward_induction(pool: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Against all deterministic policies, evaluated with NumPy on the empirical model, in both layouts."""
-    if pool:
-        monkeypatch.setattr(visits, "DENSE", 0)
-    rng = np.random.default_rng(5)
-    learner = ss.Spot(2, 2, 2, 2, episodes=1000, rho=1.0)
-    for _ in range(60):
-        states, actions = np.r_[0, rng.integers(2, size=2)], rng.integers(2, size=2)
-        signals = rng.random((2, 5))
-        learner.observe(ss.Episode(states, actions, signals[:, 0], signals[:, 1:3], signals[:, 3:]))
-    if pool:
-        learner.statistics = grow_statistics(learner.statistics)
-    evidence = judging_certify.gather(learner)
-    pricing = _Pricing(learner, evidence, 0.5)
-    remaining = np.array([2.0, 1.0])[:, None]
-    payoffs = evidence.means.copy()
-    payoffs[1:] = np.maximum(payoffs[1:] - 0.5 * np.minimum(evidence.phi, remaining), 1 - remaining)
-    np.testing.assert_allclose(pricing.payoffs, payoffs)
-    p_hat = transitions(learner, pool)
-
-    def value(plan: Array) -> Array:
-        V = np.zeros((3, 2))
-        for h in (1, 0):
-            pairs = np.arange(2) * 2 + plan[h]
-            V = payoffs[:, h, pairs] + V @ p_hat[h, pairs].T
-        return V[:, 0]
-
-    plans = [np.array(p).reshape(2, 2) for p in itertools.product(range(2), repeat=4)]
-    for weights in ([1.0, 0.0, 0.0], [0.0, 0.5, 0.5], [1.0, 2.0, 0.3]):
-        column = pricing(np.array(weights))
-        np.testing.assert_allclose(column.values, value(column.plan), atol=1e-12)
-        best = max(float(np.dot(weights, value(plan))) for plan in plans)
-        assert np.dot(weights, column.values) == pytest.approx(best, abs=1e-12)
-        occupancy = np.zeros((2, 2, 2))
-        add_learned_occupancy(
-            pricing.successors, pricing.weight, pricing.start, column.plan, occupancy
-        )
-        np.testing.assert_allclose(
-            np.einsum("hsa,chsa->c", occupancy, payoffs.reshape(3, 2, 2, 2)),
-            column.values,
-            atol=1e-12,
-        )
-
-
-def transitions(learner: Spot, pool: bool) -> Array:
-    """p_hat [H, S*A, S] from the learner's counts."""
-    counts, successors = np.zeros((2, 4, 2)), learner.statistics.successors
-    if pool:
-        for h, s in itertools.product(range(2), range(2)):
-            first = successors.where[h, s]
-            for j in range(first, first + successors.length[h, s]):
-                counts[h, 2 * s + successors.actions[j], successors.states[j]] += successors.counts[
-                    j
-                ]
-    else:
-        counts[:] = np.moveaxis(successors.dense, 1, 2)
-    return counts / np.maximum(counts.sum(axis=2, keepdims=True), 1.0)
-
-
-def test_the_linear_value_is_below_the_certified_one() -> None:
-    """Whatever keeps the limits in the pessimistic model is certified: checked for every plan of a model."""
-    _, learner, _ = fed("default", 400)
-    evidence = judging_certify.gather(learner)
-    pricing = _Pricing(learner, evidence, 1.0)
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        column = pricing(rng.random(1 + M))
-        found = ss.certify(learner, np.eye(A)[column.plan])
-        assert (column.values[1:] <= found.value_bounds[0] + 1e-12).all()
-    plan, _ = best_learned(
-        pricing.successors, pricing.payoffs, pricing.weight, pricing.allowed, np.ones(1 + M)
-    )
-    assert pricing.allowed[np.arange(H)[:, None], np.arange(S), plan].all()
 
 
 # The record
@@ -616,11 +464,6 @@ def test_a_certificate_is_frozen() -> None:
 
 
 def test_wrong_calls_say_what_to_do() -> None:
-    problem = sure_problem()
-    with pytest.raises(InvalidOption, match="expected a learner, got Problem"):
-        ss.certify(problem)  # type: ignore[arg-type]
-    with pytest.raises(InvalidOption, match="expected a learner"):
-        ss.propose_policy(None)  # type: ignore[arg-type]
     _, learner, _ = fed("default", 3)
     with pytest.raises(InvalidModel, match="policy has shape"):
         ss.certify(learner, [[0.5, 0.5]])
@@ -632,9 +475,8 @@ def test_wrong_calls_say_what_to_do() -> None:
 @pytest.mark.parametrize("name", ["spot-epochs", "explore-then-plan", "posterior-sampling"])
 def test_learners_in_phases_have_their_own_certificates(name: str) -> None:
     learner = ss.learners.make(name, ss.problems.make("bandit").interface, episodes=10)
-    for judge in (ss.certify, ss.propose_policy):
-        with pytest.raises(InvalidOption, match="its certificates come from its own trials"):
-            judge(learner)
+    with pytest.raises(InvalidOption, match="its certificates come from its own trials"):
+        ss.certify(learner)
 
 
 def test_beyond_t_nothing_is_proven() -> None:

@@ -16,7 +16,6 @@ import pytest
 import safespot as ss
 from safespot.data.logs import columns
 from safespot.evidence.interface import Doubts
-from safespot.judging.played import first_proof
 from safespot.judging.propose_log import proven_limits
 from safespot.storage import journal
 from safespot.storage.following import Following
@@ -84,7 +83,7 @@ def durable(folder: Path, episodes: Sequence[ss.Episode]) -> ss.DurableLearner:
 
 def exported(folder: Path, episodes: Episodes, ending: str) -> ss.Log:
     durable(folder, episodes).close()
-    ss.export_episodes(folder / "it", folder / f"trail.{ending}")
+    ss.logs.export_episodes(folder / "it", folder / f"trail.{ending}")
     return ss.read_log(folder / f"trail.{ending}", **FACE)
 
 
@@ -108,8 +107,8 @@ def framed(folder: Path, episodes: Episodes) -> ss.Log:
 def twice(folder: Path, episodes: Episodes) -> ss.Log:
     first = written(folder, episodes, "parquet")
     with ss.open(folder / "second", fresh()) as learner:
-        ss.warm_start(learner, folder / "log.parquet")
-    ss.export_episodes(folder / "second", folder / "second.csv")
+        ss.logs.warm_start(learner, folder / "log.parquet")
+    ss.logs.export_episodes(folder / "second", folder / "second.csv")
     assert ss.read_log(folder / "second.csv", **FACE).doubts == first.doubts
     return written(folder, first.episodes, "csv")
 
@@ -132,21 +131,21 @@ LOGS: dict[str, Callable[[Path, Episodes], ss.Log]] = {
 def warmed(folder: Path, episodes: Episodes) -> ss.Learner:
     ss.write_log(folder / "log.csv", episodes)
     learner = fresh()
-    ss.warm_start(learner, folder / "log.csv")
+    ss.logs.warm_start(learner, folder / "log.csv")
     return learner
 
 
 def warmed_by_export(folder: Path, episodes: Episodes) -> ss.Learner:
     exported(folder, episodes, "parquet")
     learner = fresh()
-    ss.warm_start(learner, folder / "trail.parquet")
+    ss.logs.warm_start(learner, folder / "trail.parquet")
     return learner
 
 
 def warmed_durably(folder: Path, episodes: Episodes) -> ss.Learner:
     ss.write_log(folder / "log.parquet", episodes)
     with ss.open(folder / "warm", fresh()) as learner:
-        ss.warm_start(learner, folder / "log.parquet")
+        ss.logs.warm_start(learner, folder / "log.parquet")
     with ss.open(folder / "warm") as learner:
         return learner.learner
 
@@ -165,9 +164,9 @@ def begun_with(folder: Path, episodes: Episodes) -> ss.Learner:
     """A durable learner is begun with one that has seen something already, and its own episodes alone are exported."""
     with ss.open(folder / "it", seen(episodes[: N // 2])) as learner:
         record(learner, [episode()] * (N // 2))
-    ss.export_episodes(folder / "it", folder / "trail.csv")
+    ss.logs.export_episodes(folder / "it", folder / "trail.csv")
     other = fresh()
-    ss.warm_start(other, folder / "trail.csv")
+    ss.logs.warm_start(other, folder / "trail.csv")
     return other
 
 
@@ -238,7 +237,7 @@ def before(word: str) -> dict[str, ss.Certificate]:
     episodes = doubtful(word)
     return {
         "model": ss.certify(seen(episodes)),
-        "trial": ss.certify_by_trial(episodes, ALWAYS, N, interface=FACE),
+        "trial": ss.certify(episodes, ALWAYS, episodes=N, interface=FACE),
     }
 
 
@@ -247,14 +246,15 @@ def test_without_doubts_everything_is_proven() -> None:
     log = ss.read_log(columns(doubtful("")), **FACE)
     made = [
         *before("").values(),
-        ss.certify_played(log, behaviour=ALWAYS).certificate,
+        ss.certify(log, ALWAYS),
+        ss.certify(log),
         ss.evaluate_log(log, ALWAYS, ALWAYS).certificate,
         *(
             each.certificate
             for each in ss.SpotEpochs(**FACE, log=log, behaviour=ALWAYS).certificates
         ),
     ]
-    assert len(made) == 5
+    assert len(made) == 6
     for each in made:
         assert (each.verdict, each.doubts) == (("safe",), ())
     for word in DOUBTS:
@@ -273,24 +273,23 @@ def test_a_log_is_in_doubt_behind_a_file_as_before(word: str, way: str, tmp_path
         learner.observe(each)
     not_stronger(ss.certify(learner), before(word)["model"], word)
     for source in (log, log.episodes):
-        face = None if source is log else FACE
-        trial = ss.certify_by_trial(source, ALWAYS, N, interface=face)
+        face: dict[str, Any] = {} if source is log else {"interface": FACE}
+        trial = ss.certify(source, ALWAYS, episodes=N, **face)
         not_stronger(trial, before(word)["trial"], word)
     if word == "given up":
         return  # evidence counts these at their worst, and needs no doubt
     for made in (
-        ss.certify_played(log, behaviour=ALWAYS),
-        ss.certify_played(log),
-        ss.evaluate_log(log, ALWAYS, ALWAYS),
-        ss.propose(log),
+        ss.certify(log, ALWAYS),
+        ss.certify(log),
+        ss.evaluate_log(log, ALWAYS, ALWAYS).certificate,
+        ss.propose(log).certificate,
         ss.propose(log).practice,
     ):
-        assert made.certificate.verdict == ("unknown",)
-        assert any(word in doubt for doubt in made.certificate.doubts)
+        assert made.verdict == ("unknown",)
+        assert any(word in doubt for doubt in made.doubts)
     assert word in str(ss.propose(log))
     did = next(each for each in ss.propose(log).reasons if each.startswith("What was done"))
     assert "lies in" not in did
-    assert first_proof(log) is None
     assert [end.tolist() for end in proven_limits(log)] == [[0.0], [float(H)]]
     for source in (log, log.episodes):
         epochs = ss.SpotEpochs(**FACE, log=source, behaviour=ALWAYS)
@@ -308,7 +307,6 @@ def test_a_learner_is_in_doubt_behind_a_file_as_before(
         pytest.skip("an unfinished episode that is not exported is missing from nothing that is")
     learner = LEARNERS[way](tmp_path, doubtful(word))
     not_stronger(ss.certify(learner), before(word)["model"], word)
-    not_stronger(ss.propose_policy(learner).certificate, before(word)["model"], word)
 
 
 @pytest.mark.parametrize("word", ["cut off", "left out"])
@@ -324,8 +322,7 @@ def test_evidence_is_in_doubt_behind_a_file_as_before(word: str, tmp_path: Path)
     alarm.save(tmp_path / "alarm")
     with durable(tmp_path, episodes) as kept:
         shown: list[Any] = [meter, alarm, kept.meter, Following(tmp_path / "it").meter]
-        assert ss.certify_played(kept).certificate.verdict == ("unknown",)
-        assert first_proof(kept) is None
+        assert ss.certify(kept).verdict == ("unknown",)
     shown += [ss.SafetyMeter.load(tmp_path / "meter"), ss.SafetyAlarm.load(tmp_path / "alarm")]
     for each in shown:
         assert "not proven" in repr(each)
@@ -347,13 +344,13 @@ def test_a_wrong_policy_is_not_made_safe_by_a_file(tmp_path: Path) -> None:
     ]  # fmt: skip
     with ss.open(tmp_path / "it", ss.Spot(**FACE, episodes=6000, slack=0.5)) as learner:
         record(learner, played)
-        assert ss.certify(learner).verdict == ("unknown",)
-    ss.export_episodes(tmp_path / "it", tmp_path / "trail.csv")
+        assert ss.certify(learner, ALWAYS).verdict == ("unknown",)
+    ss.logs.export_episodes(tmp_path / "it", tmp_path / "trail.csv")
     again = ss.Spot(**FACE, episodes=6000, slack=0.5)
     with pytest.warns(UserWarning, match="1,233 signals"):
-        log = ss.warm_start(again, tmp_path / "trail.csv")
+        log = ss.logs.warm_start(again, tmp_path / "trail.csv")
     assert ss.certify(again).verdict == ("unknown",)
-    assert ss.certify_by_trial(log, ALWAYS, 6000).verdict == ("unknown",)
+    assert ss.certify(log, ALWAYS, episodes=6000).verdict == ("unknown",)
 
 
 def test_what_a_log_left_out_is_missed_wherever_the_rest_goes(tmp_path: Path) -> None:
@@ -419,7 +416,7 @@ def test_counts_stay_numbers_that_files_hold(tmp_path: Path) -> None:
         record(kept, [episode(clipped=most, rejected=most)])
     ss.open(tmp_path / "it").close()
     for wrong in (-1, 2**63, 1.5):
-        with pytest.raises(ss.InvalidEpisode, match="rejected"):
+        with pytest.raises(ss.errors.InvalidEpisode, match="rejected"):
             episode(rejected=wrong)
 
 
@@ -434,16 +431,16 @@ def test_one_hint_for_an_episode_stays_one_behind_a_file(tmp_path: Path) -> None
     assert all(each.hint_total for each in log.episodes)
     ss.write_log(tmp_path / "log.csv", log.episodes)
     bold = ss.Spot(**FACE, episodes=N, slack=0.5, estimator="total", independent_hints=True)
-    with pytest.raises(ss.InvalidOption, match="independent_hints"):
-        ss.warm_start(bold, tmp_path / "log.csv")
-    with pytest.raises(ss.InvalidOption, match="independent_hints"):
+    with pytest.raises(ss.errors.InvalidOption, match="independent_hints"):
+        ss.logs.warm_start(bold, tmp_path / "log.csv")
+    with pytest.raises(ss.errors.InvalidOption, match="independent_hints"):
         ss.SpotEpochs(**FACE, log=log.episodes, independent_hints=True)
-    with pytest.raises(ss.InvalidOption, match="independent_hints"):
+    with pytest.raises(ss.errors.InvalidOption, match="independent_hints"):
         bold.observe(log.episodes[0])
     assert bold.episode == 1
     with ss.open(tmp_path / "it", fresh()) as learner:
         record(learner, log.episodes)
-    ss.export_episodes(tmp_path / "it", tmp_path / "trail.parquet")
+    ss.logs.export_episodes(tmp_path / "it", tmp_path / "trail.parquet")
     assert ss.read_log(tmp_path / "trail.parquet", **FACE).episodes == log.episodes
 
 
@@ -465,7 +462,7 @@ def test_an_environment_says_which_hints_are_of_a_whole_episode() -> None:
             hint = {"threshold_total": 1.2} if late else {"threshold": 0.6}
             return 0, 1.0, False, False, {"cost": 0.0, **hint}
 
-    box = ss.BlackBox(Hinting(), horizon=H, start=0)
+    box = ss.gym.BlackBox(Hinting(), horizon=H, start=0)
     assert not box.shows_totals  # it could not be seen in the first step
     hinted = [box.play(ALWAYS, np.full(H, 0.5)).hint_total for _ in range(4)]
     assert sorted(hinted) == [False, False, True, True]
@@ -478,12 +475,12 @@ def test_what_is_left_out_at_the_end_of_a_log_spoils_what_was_decided_before() -
     """Its order may be any."""
     episodes = (*doubtful(""), episode(rejected=1))
     log = ss.read_log(columns(episodes), **FACE)
-    assert ss.certify_by_trial(log, ALWAYS, N, early=True).verdict == ("unknown",)
+    assert ss.certify(log, ALWAYS, episodes=N).verdict == ("unknown",)
     with pytest.warns(UserWarning, match="1 episodes were left out"):
         learner = ss.SpotEpochs(**FACE, log=log, behaviour=ALWAYS)
     assert learner.certificates == ()
     assert learner.interface.doubts.rejected == 1
-    assert ss.certify_by_trial(log, ALWAYS, N).doubts == Doubts(rejected=1).sentences()
+    assert ss.certify(log, ALWAYS, episodes=N).doubts == Doubts(rejected=1).sentences()
 
 
 # Who played
@@ -497,28 +494,27 @@ def test_a_trail_says_who_played(tmp_path: Path) -> None:
     with ss.open(tmp_path / "it", ss.Fixed(**face, episodes=40, policy=half)) as learner:
         for t in range(40):
             learner.observe(blank, played=mostly if t == 30 else None)
-    ss.export_episodes(tmp_path / "it", tmp_path / "trail.csv")
+    ss.logs.export_episodes(tmp_path / "it", tmp_path / "trail.csv")
     log = ss.read_log(tmp_path / "trail.csv", **face)
-    assert ss.certify_played(log).certificate.subject == "practice"
+    assert ss.certify(log).subject == "practice"
     for judge in (
-        lambda: ss.certify_played(log, behaviour=half),
-        lambda: ss.certify_by_trial(log, half, 40),
+        lambda: ss.certify(log, half),
         lambda: ss.evaluate_log(log, half, behaviour=half),
         lambda: ss.propose(log, behaviour=half),
         lambda: ss.SpotEpochs(**face, log=log, behaviour=half),
     ):
-        with pytest.raises(ss.InvalidOption, match="episode 31"):
+        with pytest.raises(ss.errors.InvalidOption, match="episode 31"):
             judge()
     with ss.open(tmp_path / "other", ss.Fixed(**face, episodes=40, policy=half)) as learner:
         for t in range(40):
-            learner.observe(blank, played=ss.policy_digest(mostly) if t == 30 else None)
+            learner.observe(blank, played=ss.learners.policy_digest(mostly) if t == 30 else None)
     ss.write_log(tmp_path / "again.parquet", log)  # with what it says of who played
     again = ss.read_log(tmp_path / "again.parquet", **face)
     assert again.episodes == log.episodes
     np.testing.assert_array_equal(again.propensities, log.propensities)
-    ss.export_episodes(tmp_path / "other", tmp_path / "other.csv")
-    with pytest.raises(ss.InvalidOption, match="episode 31"):
-        ss.certify_played(ss.read_log(tmp_path / "other.csv", **face), behaviour=half)
+    ss.logs.export_episodes(tmp_path / "other", tmp_path / "other.csv")
+    with pytest.raises(ss.errors.InvalidOption, match="episode 31"):
+        ss.certify(ss.read_log(tmp_path / "other.csv", **face), half)
 
 
 # Unfinished episodes
@@ -528,12 +524,12 @@ def test_an_unfinished_episode_counts_the_same_behind_a_file(tmp_path: Path) -> 
     """At its worst where it is evidence; up to where it broke off, where it is counted in a model."""
     episodes = doubtful("given up")
     with durable(tmp_path, episodes) as learner:
-        own = ss.certify_played(learner).certificate
+        own = ss.certify(learner)
     log = written(tmp_path, episodes, "csv")
-    made = ss.certify_played(log).certificate
+    made = ss.certify(log)
     np.testing.assert_array_equal(made.difference_bounds, own.difference_bounds)
     np.testing.assert_array_equal(made.reward_bounds, own.reward_bounds)
-    model = ss.empirical_model(log)
+    model = ss.logs.empirical_model(log)
     assert model.visits.sum() == 2 * N - N // 5
     clean = ss.read_log(columns(doubtful("")), **FACE)
     found, whole = (ss.evaluate_log(each, ALWAYS, ALWAYS) for each in (log, clean))
@@ -550,7 +546,7 @@ def test_an_unfinished_episode_counts_the_same_behind_a_file(tmp_path: Path) -> 
 
 def test_a_step_without_its_constraint_has_no_reward() -> None:
     """A learner would count it, and its sums would be NaN for ever."""
-    with pytest.raises(ss.InvalidEpisode, match="step 0"):
+    with pytest.raises(ss.errors.InvalidEpisode, match="step 0"):
         ss.Episode(
             np.zeros(3, int), np.zeros(2, int), np.array([1.0, np.nan]), np.array([[np.nan], [np.nan]]),
             np.full((2, 1), np.nan), unfinished=True,

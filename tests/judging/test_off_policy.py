@@ -120,7 +120,9 @@ def test_propensities_of_the_log_are_as_good_as_the_behaviour() -> None:
         ours, given = (ss.evaluate_log(log, policy, b).certificate for b in (None, COIN))
         np.testing.assert_array_equal(ours.difference_bounds, given.difference_bounds)
     table["propensity"][7] = 0.0
-    with pytest.raises(ss.InvalidOption, match="propensity of usable episode 4 at step 1 is 0"):
+    with pytest.raises(
+        ss.errors.InvalidOption, match="propensity of usable episode 4 at step 1 is 0"
+    ):
         ss.evaluate_log(ss.read_log(table, **problem.interface), GENTLE)
 
 
@@ -154,7 +156,7 @@ def test_a_policy_that_agrees_nine_times_in_ten_is_known_almost_as_from_a_trial(
     pi = ss.solve(cmdp).policy
     behaviour = 0.9 * pi + 0.1 / cmdp.A
     found = ss.evaluate_log(logged(problem, behaviour, 4_000), pi, behaviour).certificate
-    trial = ss.certify_by_trial(problem, pi, 4_000)
+    trial = ss.certify(problem, pi, episodes=4_000)
     widths = [float(np.subtract(*each.difference_bounds[::-1])[0]) for each in (found, trial)]
     assert widths[0] <= 4.0 * widths[1]
     assert found.difference_bounds[0][0] <= 0.0 <= found.difference_bounds[1][0]
@@ -163,13 +165,13 @@ def test_a_policy_that_agrees_nine_times_in_ten_is_known_almost_as_from_a_trial(
 def test_wrong_calls_say_what_to_do() -> None:
     problem = toy()
     log = logged(problem, COIN, 20)
-    with pytest.raises(ss.InvalidOption, match=r"Give behaviour=.*'propensity'"):
+    with pytest.raises(ss.errors.InvalidOption, match=r"Give behaviour=.*'propensity'"):
         ss.evaluate_log(log, GENTLE)
-    with pytest.raises(ss.InvalidOption, match=r"policy: .*sums to"):
+    with pytest.raises(ss.errors.InvalidOption, match=r"policy: .*sums to"):
         ss.evaluate_log(log, np.array([[0.5, 0.4], [1, 0]]), COIN)
-    with pytest.raises(ss.InvalidOption, match="behaviour never takes action"):
+    with pytest.raises(ss.errors.InvalidOption, match="behaviour never takes action"):
         ss.evaluate_log(log, GENTLE, GENTLE)
-    with pytest.raises(ss.InvalidOption, match=r"7 episodes .* at least 8"):
+    with pytest.raises(ss.errors.InvalidOption, match=r"7 episodes .* at least 8"):
         ss.evaluate_log(logged(problem, COIN, 7), GENTLE, COIN)
 
 

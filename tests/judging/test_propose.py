@@ -9,7 +9,7 @@ import pytest
 
 import safespot as ss
 from safespot.data.logs import columns
-from safespot.evidence.lengths import episodes_to_proof
+from safespot.evidence.lengths import episodes_needed
 from safespot.judging.propose_log import proven_limits
 from tests.evidence import reference as ref
 from tests.support.ward import ward
@@ -40,7 +40,7 @@ def test_the_whole_way(stationary: bool) -> None:
         gains.append((found.value - did.value) / (best - did.value))
         assert proposal.certificate.verdict == ("unknown",)
         assert proposal.certificate.covers(proposal.policy)
-        assert proposal.practice.certificate.verdict[0] != "unsafe"  # 1.02 of 1.4
+        assert proposal.practice.verdict[0] != "unsafe"  # 1.02 of 1.4
         low, high = proposal.threshold_bounds
         assert low[0] <= cmdp.limits[0] <= high[0]
         assert "Nothing is proven of this policy" in str(proposal)
@@ -52,7 +52,7 @@ def test_a_practice_that_breaks_the_limit_is_told_of() -> None:
     problem = ward()
     rough = np.tile([0.1, 0.3, 0.6], (4, 1))
     proposal = ss.propose(logged(problem, rough, 300))
-    assert proposal.practice.certificate.verdict == ("unsafe",)
+    assert proposal.practice.verdict == ("unsafe",)
     assert any("What was done is proven to break limit 0" in each for each in proposal.reasons)
     assert proposal.room[0] > 0.0
 
@@ -79,7 +79,7 @@ def test_a_proposal_takes_about_the_trial_that_it_says() -> None:
     problem = ward()
     proposal = ss.propose(logged(problem, PRACTICE, 500, stationary=True))
     assert proposal.trial_episodes is not None
-    trial = ss.certify_by_trial(problem, proposal.policy, 4 * proposal.trial_episodes, early=True)
+    trial = ss.certify(problem, proposal.policy, episodes=4 * proposal.trial_episodes)
     assert trial.verdict == ("safe",)
 
 
@@ -195,7 +195,7 @@ def test_a_verdict_is_told_with_its_own_confidence() -> None:
 
 @pytest.mark.parametrize("judge", [ss.propose, lambda log: ss.evaluate_log(log, [[1.0]])])
 def test_what_is_no_log_is_refused_by_name(judge: Any) -> None:
-    with pytest.raises(ss.InvalidOption, match="takes a log, as read_log gives it; got str"):
+    with pytest.raises(ss.errors.InvalidOption, match="takes a log, as read_log gives it; got str"):
         judge("log.csv")
 
 
@@ -225,7 +225,7 @@ def test_errors_are_those_of_means_in_the_users_units() -> None:
     assert found.reward_error == pytest.approx(10.0 * np.sqrt(0.6 * 0.4 / n), rel=0.01)
     assert found.room[0] == pytest.approx(0.6, abs=0.01)
     assert found.room_errors[0] == pytest.approx(np.sqrt((0.8 * 0.2 + 0.04) / n), rel=0.01)
-    assert found.trial_episodes == episodes_to_proof(0.6, np.sqrt(0.8 * 0.2 + 0.04), 0.1, worst=1.0)
+    assert found.trial_episodes == episodes_needed(0.6, np.sqrt(0.8 * 0.2 + 0.04), 0.1, worst=1.0)
     assert (found.certificate.confidence, found.certificate.difference_confidence) == (0.9, 0.9)
     assert found.certificate.episodes == 0
 
@@ -271,7 +271,7 @@ def test_rejected_episodes_leave_nothing_proven_and_names_are_used() -> None:
     rows = {**table([0] * 50, [0.5] * 49 + [7.0]), "cost_mg": [0.1] * 50}
     del rows["constraint_0"], rows["threshold_0"]
     proposal = ss.propose(ss.read_log(rows, thresholds=[0.3]))
-    assert proposal.practice.certificate.verdict == ("unknown",)
+    assert proposal.practice.verdict == ("unknown",)
     assert "so nothing is proven" in proposal.reasons[0]
     assert any("The limit on mg is given: 0.3." in each for each in proposal.reasons)
     assert proposal.as_dict()["certificate"]["verdict"] == ["unknown"]
@@ -293,10 +293,10 @@ def test_limits_that_a_log_proves_are_those_of_its_samples() -> None:
 
 
 def test_wrong_calls_say_what_to_do() -> None:
-    with pytest.raises(ss.InvalidFile, match="no usable episodes"):
+    with pytest.raises(ss.errors.InvalidFile, match="no usable episodes"):
         ss.propose(ss.read_log(table([0], [7.0])))
     log = ss.read_log(table([0] * 20, [0.5] * 20))
-    with pytest.raises(ss.InvalidOption, match="cases"):
+    with pytest.raises(ss.errors.InvalidOption, match="cases"):
         ss.propose(log, cases=0)
-    with pytest.raises(ss.InvalidOption, match="trial"):
+    with pytest.raises(ss.errors.InvalidOption, match="trial"):
         ss.propose(log, trial=0)

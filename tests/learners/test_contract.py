@@ -59,7 +59,7 @@ def test_who_played_may_be_said(subject: Subject, tmp_path: Path) -> None:
     other = np.array(subject.mask / subject.mask.sum(axis=2, keepdims=True))
     for k in range(12):
         episode = subject.episode(rng)
-        told.observe(episode, played=(None, other, ss.policy_digest(other))[k % 3])
+        told.observe(episode, played=(None, other, ss.learners.policy_digest(other))[k % 3])
         silent.observe(episode)
     np.testing.assert_array_equal(told.statistics.n, silent.statistics.n)
     np.testing.assert_array_equal(told.threshold_bounds, silent.threshold_bounds)
@@ -67,20 +67,20 @@ def test_who_played_may_be_said(subject: Subject, tmp_path: Path) -> None:
     if not isinstance(told, ss.SpotEpochs | ss.Guard):
         assert contract.saved(told, tmp_path) == contract.saved(silent, tmp_path)
     for wrong in ("me", 0.5 * other, np.ones(3)):
-        with pytest.raises(ss.InvalidOption, match="played"):
+        with pytest.raises(ss.errors.InvalidOption, match="played"):
             told.observe(subject.episode(rng), played=wrong)
     assert told.episode == 13
 
 
 def test_unknown_learners_and_options_are_named() -> None:
     interface = Subject("spot", "default").interface
-    with pytest.raises(ss.UnknownName, match="unknown learner 'spott'; did you mean `spot`"):
+    with pytest.raises(ss.errors.UnknownName, match="unknown learner 'spott'; did you mean `spot`"):
         ss.learners.make("spott", interface, episodes=10, rho=1.0)
-    with pytest.raises(ss.InvalidOption, match="color"):
+    with pytest.raises(ss.errors.InvalidOption, match="color"):
         ss.learners.make("spot", interface, episodes=10, rho=1.0, color="red")
-    with pytest.raises(ss.InvalidOption, match="color"):
+    with pytest.raises(ss.errors.InvalidOption, match="color"):
         ss.learners.make("spot", {**interface, "color": "red"}, episodes=10, rho=1.0)
-    with pytest.raises(ss.InvalidOption):
+    with pytest.raises(ss.errors.InvalidOption):
         ss.learners.make("spot", {}, episodes=10, rho=1.0)
     made = ss.learners.make("spot", interface, episodes=10, rho=1.0)
     assert isinstance(made, ss.Spot)
@@ -89,10 +89,10 @@ def test_unknown_learners_and_options_are_named() -> None:
 
 def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     write_arrays(tmp_path / "model", "cmdp", {"x": np.zeros(1)}, {})
-    with pytest.raises(ss.InvalidFile, match="holds a cmdp"):
+    with pytest.raises(ss.errors.InvalidFile, match="holds a cmdp"):
         ss.Spot.load(tmp_path / "model")
     write_arrays(tmp_path / "other", "learner", {"x": np.zeros(1)}, {"learner": "parrot"})
-    with pytest.raises(ss.InvalidFile, match="parrot"):
+    with pytest.raises(ss.errors.InvalidFile, match="parrot"):
         ss.Spot.load(tmp_path / "other")
 
 
@@ -164,7 +164,7 @@ def test_declared_totals_are_checked() -> None:
     fine = np.full((3, 2), 0.5)
     learner.observe(ss.Episode(states, nothing, np.zeros(3), fine, fine))
     for constraints, thresholds in ((np.ones((3, 2)), fine), (fine, np.zeros((3, 2)))):
-        with pytest.raises(ss.InvalidEpisode, match="totals that were declared"):
+        with pytest.raises(ss.errors.InvalidEpisode, match="totals that were declared"):
             learner.observe(ss.Episode(states, nothing, np.zeros(3), constraints, thresholds))
     assert learner.episode == 2
     assert (learner.make_meter().declared.width == 2.0 + 2.7).all()

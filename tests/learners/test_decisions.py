@@ -129,7 +129,7 @@ def test_breaks_are_counted_in_a_row() -> None:
 
 def test_a_total_outside_of_what_was_declared_is_told_once() -> None:
     learner = at(ss.SpotEpochs(**FACE, constraint_totals=(0.0, 1.0)), OUTSIDE=1)
-    with pytest.raises(ss.InvalidEpisode, match="declared"):
+    with pytest.raises(ss.errors.InvalidEpisode, match="declared"):
         learner.settle()
     learner.settle()
     assert not learner.state.clock[phases.DUE]
@@ -308,7 +308,7 @@ def test_what_is_proposed_during_a_trial_is_for_the_next_one() -> None:
 def test_where_no_successor_is_open_the_sampled_model_is_that_of_the_counts() -> None:
     """One pair, all payoffs known: whatever is drawn, a plan is worth what the optimistic one is."""
     known: dict[str, Any] = {"known_rewards": [[0.75]], "known_constraints": [[[0.5]]]}
-    learner: Any = ss.PosteriorSampling(**{**FACE, "actions": 1}, **known)
+    learner: Any = ss.learners.PosteriorSampling(**{**FACE, "actions": 1}, **known)
     for _ in range(8):
         learner.observe(episode(0.5))
         limits = np.zeros(1)

@@ -32,7 +32,7 @@ def played(problem: ss.Problem, policy: Any, episodes: int, seed: int = 0) -> li
 
 def test_an_environment_is_learned_as_its_table() -> None:
     problem, env = ss.problems.make("machine"), gymnasium.make("safespot/machine-v0")
-    interface = ss.env_interface(env)
+    interface = ss.gym.env_interface(env)
     assert interface["stationary"] is True
     ours, theirs = ss.SpotEpochs(**interface), ss.SpotEpochs(**problem.interface)
     ss.learn_env(env, ours, 300, seed=3)
@@ -57,10 +57,10 @@ def test_the_past_is_counted_and_is_no_trial(how: str, tmp_path: Path) -> None:
         learner = ss.SpotEpochs(**problem.interface, log=past)
     elif how == "warm_start":
         learner = ss.SpotEpochs(**problem.interface)
-        ss.warm_start(learner, tmp_path / "past.csv")
+        ss.logs.warm_start(learner, tmp_path / "past.csv")
     else:
         with ss.open(tmp_path / "it", ss.SpotEpochs(**problem.interface)) as durable:
-            ss.warm_start(durable, tmp_path / "past.csv")
+            ss.logs.warm_start(durable, tmp_path / "past.csv")
             before = saved(durable.learner, tmp_path)
         with ss.open(tmp_path / "it") as durable:
             assert saved(durable.learner, tmp_path) == before

@@ -126,7 +126,7 @@ def test_its_name_works_in_sweeps_and_on_the_command_line(tmp_path: Path) -> Non
     spec: Any = {
         "episodes": 50, "seeds": 2, "problem": {"name": "machine"}, "learners": [{"name": NAME}],
     }  # fmt: skip
-    swept = ss.sweep(spec, tmp_path / "store", workers=1, progress=False)
+    swept = ss.experiments.sweep(spec, tmp_path / "store", workers=1, progress=False)
     assert len(swept.finished) == 2
     assert not swept.failed
     arguments = ["run", "machine", "--learner", NAME, "--episodes", "50", "--seeds", "1", "--json"]
@@ -164,5 +164,5 @@ def test_an_edit_of_it_is_noticed_by_the_cache_of_compiled_code(package: Path) -
     ],
 )
 def test_what_is_not_a_learner_is_said(name: str, said: str) -> None:
-    with pytest.raises(ss.UnknownName, match=said):
+    with pytest.raises(ss.errors.UnknownName, match=said):
         ss.learners.find(name)

@@ -137,7 +137,7 @@ def test_violation_raises_what_is_spent_and_surplus_lowers_it() -> None:
 def test_budgets_are_in_the_users_units(problem: ss.Problem) -> None:
     """`machine` has costs of 0 to 4 in two steps: an episode can cost 8, and 8 is the least budget."""
     ss.Guard(uniform(problem), SAFE, 8)
-    with pytest.raises(ss.InvalidOption, match=r"a number of at least 8:"):
+    with pytest.raises(ss.errors.InvalidOption, match=r"a number of at least 8:"):
         ss.Guard(uniform(problem), SAFE, 7.9)
     known = ss.Guard(uniform(problem, thresholds=[1.0]), SAFE, 7.0)  # 8 less the limit
     assert known.budget == [7.0]
@@ -154,12 +154,12 @@ def test_budgets_are_in_the_users_units(problem: ss.Problem) -> None:
 )  # fmt: skip
 def test_wrong_arguments_are_told(problem: ss.Problem, wrong: dict[str, Any]) -> None:
     arguments = {"learner": uniform(problem), "baseline": SAFE, "budget": 20.0, **wrong}
-    with pytest.raises(ss.InvalidOption):
+    with pytest.raises(ss.errors.InvalidOption):
         ss.Guard(**arguments)
 
 
 def test_a_guard_is_not_guarded(problem: ss.Problem) -> None:
-    with pytest.raises(ss.InvalidOption, match="no guard yet"):
+    with pytest.raises(ss.errors.InvalidOption, match="no guard yet"):
         ss.Guard(ss.Guard(uniform(problem), SAFE, 20.0), SAFE, 20.0)
 
 
@@ -210,7 +210,7 @@ def test_others_may_play(problem: ss.Problem) -> None:
     for played, spent in (
         (RECKLESS, 8.0),
         (SAFE, 8.0),
-        (ss.policy_digest(guard.policy), 16.0),
+        (ss.learners.policy_digest(guard.policy), 16.0),
         (None, 24.0),
     ):
         policy = guard.policy if played is None or isinstance(played, str) else played
@@ -230,8 +230,10 @@ def test_others_may_play(problem: ss.Problem) -> None:
 @pytest.mark.parametrize("on_unsafe", ["continue", "stop"])
 def test_an_unsafe_baseline_is_noticed(problem: ss.Problem, on_unsafe: str, tmp_path: Path) -> None:
     guard = ss.Guard(uniform(problem), RECKLESS, 8.0, on_unsafe=on_unsafe)
-    stops = pytest.raises(ss.UnsafeBaseline) if on_unsafe == "stop" else contextlib.nullcontext()
-    with stops, pytest.warns(ss.UnsafeBaseline, match="breaks the limit of constraint 0"):
+    stops = (
+        pytest.raises(ss.errors.UnsafeBaseline) if on_unsafe == "stop" else contextlib.nullcontext()
+    )
+    with stops, pytest.warns(ss.errors.UnsafeBaseline, match="breaks the limit of constraint 0"):
         by_hand(problem, guard, 300)
     assert guard.baseline_verdict == ("unsafe",)
     played = guard.episode - 1
@@ -246,13 +248,13 @@ def test_an_unsafe_baseline_is_noticed(problem: ss.Problem, on_unsafe: str, tmp_
         if on_unsafe == "continue":
             by_hand(problem, again, 3)
         else:
-            with pytest.raises(ss.UnsafeBaseline):
+            with pytest.raises(ss.errors.UnsafeBaseline):
                 again.act(0, 0, np.random.default_rng(0))
 
 
 def test_a_run_that_stops_carries_what_it_has(problem: ss.Problem) -> None:
     guard = ss.Guard(uniform(problem), RECKLESS, 8.0, on_unsafe="stop")
-    with pytest.warns(ss.UnsafeBaseline), pytest.raises(ss.UnsafeBaseline) as stopped:
+    with pytest.warns(ss.errors.UnsafeBaseline), pytest.raises(ss.errors.UnsafeBaseline) as stopped:
         ss.learn(problem, guard, record="all")
     assert len(stopped.value.run.episodes) == guard.episode - 1 < 300  # type: ignore[attr-defined]
 
@@ -294,7 +296,7 @@ def test_a_run_resumes(problem: ss.Problem) -> None:
 
 def test_the_decision_is_handed_back(problem: ss.Problem, tmp_path: Path) -> None:
     """`act` gives None, the practice's episode counts as the baseline's, also after a crash."""
-    with pytest.raises(ss.InvalidOption, match="hand-back"):
+    with pytest.raises(ss.errors.InvalidOption, match="hand-back"):
         ss.learn(problem, ss.Guard(uniform(problem), "hand-back", 8.0))
     rng, asked = np.random.default_rng(0), 0
     with ss.open(tmp_path / "ward", ss.Guard(uniform(problem), "hand-back", 8.0)) as ward:
@@ -318,7 +320,7 @@ def test_the_decision_is_handed_back(problem: ss.Problem, tmp_path: Path) -> Non
 def test_a_durable_guard_is_told_from_another(problem: ss.Problem, tmp_path: Path) -> None:
     with ss.open(tmp_path / "line", ss.Guard(uniform(problem), SAFE, 20.0)):
         pass
-    with pytest.raises(ss.InvalidOption, match="budget"):
+    with pytest.raises(ss.errors.InvalidOption, match="budget"):
         ss.open(tmp_path / "line", ss.Guard(uniform(problem), SAFE, 30.0))
 
 

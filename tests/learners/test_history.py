@@ -63,5 +63,5 @@ def test_it_survives_a_file_and_goes_on_alike(learner: ss.SpotEpochs, tmp_path: 
     ],
 )
 def test_a_damaged_history_is_noticed(wrong: np.ndarray) -> None:
-    with pytest.raises(ss.InvalidFile, match="history"):
+    with pytest.raises(ss.errors.InvalidFile, match="history"):
         history.from_array(wrong)

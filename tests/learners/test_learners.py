@@ -97,7 +97,7 @@ def test_steps_are_those_of_the_twin(name: str, start: int | None) -> None:
 def test_opt_primal_dual_is_spot_that_knows_its_thresholds() -> None:
     made = [
         kind(S, A, H, M, episodes=T, rho=2.0, bonus_scale=C, thresholds=LIMITS)
-        for kind in (ss.Spot, ss.OptPrimalDual)
+        for kind in (ss.Spot, ss.learners.OptPrimalDual)
     ]
     for _, episode in zip(range(30), episodes(0, 3), strict=False):
         for learner in made:
@@ -261,7 +261,9 @@ def test_a_safe_baseline_is_left_without_a_violation(name: str) -> None:
 def test_opt_cmdp_finds_the_optimum() -> None:
     problem = tiny()
     known = {"thresholds": problem.cmdp.thresholds, "bonus_scale": 0.01}
-    run = ss.learn(problem, ss.OptCMDP(**problem.interface, episodes=20_000, **known), seed=2)
+    run = ss.learn(
+        problem, ss.learners.OptCMDP(**problem.interface, episodes=20_000, **known), seed=2
+    )
     policy = ss.evaluate(problem.cmdp, run.policy)
     assert abs(policy.value - run.optimum) < 0.02
     assert (policy.constraints >= problem.cmdp.limits - 0.02).all()
@@ -272,10 +274,11 @@ def test_opt_cmdp_finds_the_optimum() -> None:
 def test_an_interrupted_plan_is_made_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     problem = tiny()
     steady, stopped = (
-        ss.OptDual(**problem.interface, episodes=100, rho=2.0, bonus_scale=0.01) for _ in range(2)
+        ss.learners.OptDual(**problem.interface, episodes=100, rho=2.0, bonus_scale=0.01)
+        for _ in range(2)
     )
     ss.learn(problem, steady, seed=1)
-    original, calls = ss.OptDual.plan, [0]
+    original, calls = ss.learners.OptDual.plan, [0]
 
     def interrupted(self: Any) -> Any:
         plan = original(self)
@@ -284,7 +287,7 @@ def test_an_interrupted_plan_is_made_again(monkeypatch: pytest.MonkeyPatch, tmp_
             raise KeyboardInterrupt
         return plan
 
-    monkeypatch.setattr(ss.OptDual, "plan", interrupted)
+    monkeypatch.setattr(ss.learners.OptDual, "plan", interrupted)
     with pytest.raises(KeyboardInterrupt) as raised:
         ss.learn(problem, stopped, seed=1, record="all")
     assert stopped.episode == 31
@@ -317,7 +320,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 @pytest.mark.parametrize(("name", "options", "word"), BAD)
 def test_bad_options_are_refused(name: str, options: dict[str, Any], word: str) -> None:
     interface = {"states": S, "actions": A, "horizon": H, "constraints": M}
-    with pytest.raises(ss.InvalidOption, match=word):
+    with pytest.raises(ss.errors.InvalidOption, match=word):
         ss.learners.make(name, interface, episodes=10, **options)
 
 

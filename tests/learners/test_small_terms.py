@@ -109,22 +109,24 @@ def test_steps_of_spot_are_the_papers(scale: Any, times: float, m: int) -> None:
 @pytest.mark.parametrize("m", [1, 2])
 def test_steps_of_the_regularized_learner_are_the_papers(m: int) -> None:
     T, rho = 50, 1.5
-    rates: Any = ss.RegularizedPrimalDual(2, 3, H, m, episodes=T, rho=rho).rates
+    rates: Any = ss.learners.RegularizedPrimalDual(2, 3, H, m, episodes=T, rho=rho).rates
     paper = T ** (-5 / 7) / (H**2 * (1.0 + m * rho))
     assert (rates.eta, rates.step) == pytest.approx((paper, paper))
     assert rates.tau == pytest.approx(T ** (-1 / 7))
-    ss.RegularizedPrimalDual(
+    ss.learners.RegularizedPrimalDual(
         2, 3, H, m, episodes=T, rho=rho, regularization=0.9, policy_step=1.1, dual_step=0.5
     )
-    with pytest.raises(ss.InvalidOption, match="below 1"):
-        ss.RegularizedPrimalDual(
+    with pytest.raises(ss.errors.InvalidOption, match="below 1"):
+        ss.learners.RegularizedPrimalDual(
             2, 3, H, m, episodes=T, rho=rho, regularization=0.5, policy_step=2.0
         )
 
 
 @pytest.mark.parametrize(("tightening", "t"), [(1e-4, 1), (1e-4, 40), (1.0, 40)])
 def test_limits_are_tightened_by_no_more_than_half_the_slack(tightening: float, t: int) -> None:
-    learner = ss.OptPessPrimalDual(4, 2, 3, M, episodes=90, slack=0.5, tightening=tightening)
+    learner = ss.learners.OptPessPrimalDual(
+        4, 2, 3, M, episodes=90, slack=0.5, tightening=tightening
+    )
     log = math.log(t / 0.05)
     paper = 5.0 * 3**2 * math.sqrt(4**3 * 2) * (log + 1.0) / math.sqrt(t * log)
     assert learner.epsilon(t) == pytest.approx(min(0.25, tightening * paper))
@@ -184,7 +186,8 @@ def test_an_array_among_the_options_is_kept_as_numbers(options: Any, more: dict[
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "more"), [(ss.Fixed, "policy", {}), (ss.DOPE, "baseline", {"slack": 0.5})]
+    ("kind", "name", "more"),
+    [(ss.Fixed, "policy", {}), (ss.learners.DOPE, "baseline", {"slack": 0.5})],
 )
 def test_a_policy_among_the_options_is_the_learners_own(
     kind: Any, name: str, more: dict[str, Any]
@@ -195,7 +198,7 @@ def test_a_policy_among_the_options_is_the_learners_own(
     np.testing.assert_array_equal(learner.anew().policy, [BASE] * H)
     with pytest.raises(ValueError, match="read-only"):
         getattr(learner.options, name)[:] = 0.5
-    with pytest.raises(ss.InvalidOption, match=name):
+    with pytest.raises(ss.errors.InvalidOption, match=name):
         kind(**FACE, episodes=9, **{name: "careful"}, **more)
 
 
@@ -211,7 +214,7 @@ def test_a_learner_of_ones_own_says_what_it_takes() -> None:
 
 def test_a_number_that_no_float_can_be_is_infinite() -> None:
     assert DualOptions(episodes=9, rho=10**400, dual_step=1.0).rho == math.inf
-    with pytest.raises(ss.InvalidOption, match="rho"):
+    with pytest.raises(ss.errors.InvalidOption, match="rho"):
         DualOptions(episodes=9, rho=-(10**400), dual_step=1.0)
 
 
@@ -221,19 +224,8 @@ def test_nothing_is_made_of_a_size_that_a_file_only_says(tmp_path: Path) -> None
     for name in ("states", "actions", "horizon", "constraints"):
         said = {**about, "interface": {**about["interface"], name: 7}}
         write_arrays(tmp_path / "other", "learner", arrays, said)
-        with pytest.raises(ss.InvalidFile, match="its arrays are not those of"):
+        with pytest.raises(ss.errors.InvalidFile, match="its arrays are not those of"):
             ss.learners.load(tmp_path / "other")
-
-
-def test_the_policy_to_deploy_is_the_certified_one_where_there_is_one() -> None:
-    learner = made("spot-epochs")
-    assert learner.best_policy.status == "proposed"
-    np.testing.assert_array_equal(learner.best_policy.array, learner.proposal)
-    while not learner.certificates:
-        learner.observe(episode(g=0.9, x=0.1))
-    assert learner.best_policy.status == "certified"
-    assert learner.best_policy.certificate is learner.certified.certificate
-    np.testing.assert_array_equal(learner.best_policy.array, learner.certified.policy)
 
 
 # Guards

@@ -356,7 +356,7 @@ def test_a_baseline_is_played_first_and_after_a_break() -> None:
     certified = {policy_digest(np.array(each.policy)) for each in learner.certificates}
     assert retreats
     assert set(retreats) <= {policy_digest(np.array(safe)), *certified}
-    with pytest.raises(ss.InvalidOption, match="baseline"):
+    with pytest.raises(ss.errors.InvalidOption, match="baseline"):
         ss.SpotEpochs(**problem.interface, baseline=np.ones((5, 3)))
 
 
@@ -385,7 +385,7 @@ def test_a_trial_counts_only_what_its_policy_played(tmp_path: Path) -> None:
     )
     learner.observe(ss.play(problem, other, streams, 43), played=policy_digest(other))
     assert learner.state.trial.counted[0] == 2
-    with pytest.raises(ss.InvalidOption, match="played"):
+    with pytest.raises(ss.errors.InvalidOption, match="played"):
         learner.observe(ss.play(problem, other, streams, 44), played=[[2.0, 0.0]])
 
 
@@ -404,7 +404,7 @@ def test_the_budget_for_exploring_is_kept() -> None:
         explored.append(len(over))
     assert spent[1] <= 20.0 < spent[0]
     assert 0 < explored[1] < explored[0]
-    with pytest.raises(ss.InvalidOption, match="explore_budget"):
+    with pytest.raises(ss.errors.InvalidOption, match="explore_budget"):
         ss.SpotEpochs(**problem.interface, explore_budget=1.0)
 
 
@@ -434,7 +434,7 @@ def test_known_payoffs_are_used_as_they_are() -> None:
     ss.learn(DOSING, learner, 2000)
     assert ss.evaluate(cmdp, learner.proposal).value > 0.9 * ss.solve(cmdp).value
     for wrong in ({"known_rewards": np.zeros((2, 2))}, {"known_rewards": np.full((25, 5), 2.0)}):
-        with pytest.raises(ss.InvalidOption, match="known"):
+        with pytest.raises(ss.errors.InvalidOption, match="known"):
             ss.SpotEpochs(**DOSING.interface, **wrong)
 
 
@@ -443,11 +443,11 @@ def test_totals_outside_of_what_was_declared_are_refused() -> None:
     learner = ss.SpotEpochs(**problem.interface, constraint_totals=(0.0, 0.5))
     many = (ss.play(problem, learner.policy, ss.streams(seed), 1) for seed in range(100))
     over = next(episode for episode in many if episode.constraints.sum() > 0.5)
-    with pytest.raises(ss.InvalidEpisode, match="constraint_totals"):
+    with pytest.raises(ss.errors.InvalidEpisode, match="constraint_totals"):
         learner.observe(over)
     assert learner.episode == 1
     fresh = ss.SpotEpochs(**problem.interface, constraint_totals=(0.0, 0.5))
-    with pytest.raises(ss.InvalidEpisode, match="constraint_totals"):
+    with pytest.raises(ss.errors.InvalidEpisode, match="constraint_totals"):
         ss.learn(problem, fresh, 20)
 
 
@@ -530,7 +530,7 @@ def test_problems_say_whether_their_steps_are_alike() -> None:
         is False
     )
     for wrong in (1, "yes", None):
-        with pytest.raises(ss.InvalidOption, match="stationary"):
+        with pytest.raises(ss.errors.InvalidOption, match="stationary"):
             ss.SpotEpochs(**{**small().interface, "stationary": wrong})
 
 

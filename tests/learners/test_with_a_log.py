@@ -73,13 +73,13 @@ def test_one_hint_for_an_episode_is_none_for_each_of_its_steps() -> None:
     }  # fmt: skip
     log = ss.read_log(table, states=1, actions=1, horizon=2, constraints=1)
     assert ss.SpotEpochs(**log.interface, log=log).episode == 2
-    with pytest.raises(ss.InvalidOption, match="one hint for an episode"):
+    with pytest.raises(ss.errors.InvalidOption, match="one hint for an episode"):
         ss.SpotEpochs(**log.interface, log=log, independent_hints=True)
     learner = ss.Spot(
         **log.interface, episodes=9, slack=1.0, estimator="total", independent_hints=True
     )
-    with pytest.raises(ss.InvalidOption, match="one hint for an episode"):
-        ss.warm_start(learner, table)
+    with pytest.raises(ss.errors.InvalidOption, match="one hint for an episode"):
+        ss.logs.warm_start(learner, table)
     assert learner.episode == 1
 
 
@@ -101,7 +101,7 @@ def test_a_behaviour_needs_its_log_and_must_have_made_it() -> None:
     problem = coin(0.8, 1.0)
     given: list[dict[str, Any]] = [{}, {"log": [], "baseline": EVEN}]
     for wrong in given:
-        with pytest.raises(ss.InvalidOption, match="goes with log= and without baseline="):
+        with pytest.raises(ss.errors.InvalidOption, match="goes with log= and without baseline="):
             ss.SpotEpochs(**problem.interface, behaviour=EVEN, **wrong)
-    with pytest.raises(ss.InvalidOption, match="behaviour never takes action 1"):
+    with pytest.raises(ss.errors.InvalidOption, match="behaviour never takes action 1"):
         ss.SpotEpochs(**problem.interface, log=coins(problem, 20), behaviour=[[1.0, 0.0]])

@@ -109,7 +109,7 @@ def test_models_that_differ_are_unequal(change: Arguments) -> None:
 @given(data=st.data())
 def test_a_broken_model_is_refused(what: str, data: st.DataObject) -> None:
     arguments = data.draw(broken(what))
-    with pytest.raises(ss.InvalidModel) as caught:
+    with pytest.raises(ss.errors.InvalidModel) as caught:
         ss.CMDP(**arguments)
     message = str(caught.value)
     assert len(message) > 20
@@ -174,7 +174,7 @@ PLACES: list[tuple[Arguments, list[str]]] = [
 
 @pytest.mark.parametrize(("change", "words"), PLACES)
 def test_the_message_names_the_place(change: Arguments, words: list[str]) -> None:
-    with pytest.raises(ss.InvalidModel) as caught:
+    with pytest.raises(ss.errors.InvalidModel) as caught:
         ss.CMDP(**plain(**change))
     for word in words:
         assert word in str(caught.value)
@@ -183,7 +183,7 @@ def test_the_message_names_the_place(change: Arguments, words: list[str]) -> Non
 def test_the_number_of_steps_must_be_said_somewhere() -> None:
     still = {k: plain()[k][0] for k in ("transitions", "rewards")}
     arguments = plain(**still, constraints=G[:, 0], thresholds=[1.0, 1.0])
-    with pytest.raises(ss.InvalidModel, match="horizon="):
+    with pytest.raises(ss.errors.InvalidModel, match="horizon="):
         ss.CMDP(**arguments)
     assert ss.CMDP(**arguments, horizon=5).H == 5
 
@@ -191,11 +191,11 @@ def test_the_number_of_steps_must_be_said_somewhere() -> None:
 def test_a_row_that_nobody_can_reach_need_not_be_a_distribution() -> None:
     mask = altered(np.ones((8, 2), bool), (7, 1), False)
     ss.CMDP(**plain(transitions=altered(P, (slice(None), 7, 1), 0.0), actions=mask))
-    with pytest.raises(ss.InvalidModel, match="state 7, action 0"):
+    with pytest.raises(ss.errors.InvalidModel, match="state 7, action 0"):
         ss.CMDP(**plain(transitions=altered(P, (slice(None), 7, 0), 0.0), actions=mask))
     # A time-homogeneous row is needed if its pair is admissible at any step.
     sometimes = altered(np.ones((5, 8, 2), bool), (slice(0, 4), 7, 1), False)
-    with pytest.raises(ss.InvalidModel, match="state 7, action 1"):
+    with pytest.raises(ss.errors.InvalidModel, match="state 7, action 1"):
         ss.CMDP(**plain(transitions=altered(P[0], (7, 1), 0.0), actions=sometimes))
 
 
@@ -276,7 +276,7 @@ def test_other_thresholds_share_everything_else() -> None:
     np.testing.assert_allclose(other.limits, [1.0, 0.5], rtol=1e-15)
     assert other == ss.CMDP(**plain(thresholds=[1.0, 0.5]))
     assert other != cmdp
-    with pytest.raises(ss.InvalidModel, match="threshold of constraint 1"):
+    with pytest.raises(ss.errors.InvalidModel, match="threshold of constraint 1"):
         cmdp.with_thresholds([1.0, 99.0])
 
 
@@ -347,14 +347,14 @@ def test_every_kind_of_sparse_matrix_serves(kind: str) -> None:
 def test_coordinates_beyond_the_matrix_are_refused(axis: str) -> None:
     damaged = SPARSE.tocoo(copy=True)
     getattr(damaged, axis)[0] = 2
-    with pytest.raises(ss.InvalidModel, match="coordinates out of bounds"):
+    with pytest.raises(ss.errors.InvalidModel, match="coordinates out of bounds"):
         two_states(damaged)
 
 
 def test_a_list_of_rows_that_lead_nowhere_is_refused() -> None:
     damaged = SPARSE.tolil()
     damaged.rows[0] = [0, 2]
-    with pytest.raises(ss.InvalidModel, match="not a valid sparse matrix"):
+    with pytest.raises(ss.errors.InvalidModel, match="not a valid sparse matrix"):
         two_states(damaged)
 
 
@@ -393,13 +393,15 @@ def test_a_notebook_shows_sizes_and_limits() -> None:
     ],
 )
 def test_a_wrong_policy_is_refused(policy: Any, words: str) -> None:
-    with pytest.raises(ss.InvalidModel, match=words):
+    with pytest.raises(ss.errors.InvalidModel, match=words):
         ss.CMDP(**plain()).policy(policy)
 
 
 def test_a_policy_keeps_to_the_admissible_actions() -> None:
     cmdp = ss.CMDP(**plain(actions=altered(np.ones((8, 2), bool), (7, 1), False)))
-    with pytest.raises(ss.InvalidModel, match="step 0, state 7, action 1, which is not admissible"):
+    with pytest.raises(
+        ss.errors.InvalidModel, match="step 0, state 7, action 1, which is not admissible"
+    ):
         cmdp.policy(np.full((8, 2), 0.5))
     stationary = altered(np.full((8, 2), 0.5), 7, [1.0, 0.0])
     assert cmdp.policy(stationary).shape == (5, 8, 2)
@@ -410,5 +412,5 @@ def test_a_file_of_a_model_that_makes_no_sense_is_refused(tmp_path: Path) -> Non
 
     path = tmp_path / "model"
     write_arrays(path, "cmdp", {"rewards": np.zeros((1, 1, 1))}, {"horizon": 1, "states": 1})
-    with pytest.raises(ss.InvalidFile, match="does not describe a CMDP"):
+    with pytest.raises(ss.errors.InvalidFile, match="does not describe a CMDP"):
         ss.CMDP.load(path)

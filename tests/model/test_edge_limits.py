@@ -59,7 +59,7 @@ def test_the_linear_program_calls_nothing_infeasible_that_is_not() -> None:
         cmdp = at_the_edge(random_model(rng), rng)
         try:
             best = ss.solve(cmdp)
-        except ss.Infeasible:
+        except ss.errors.Infeasible:
             continue
         if (by_program := program_optimum(cmdp)) is not None:
             solved += 1

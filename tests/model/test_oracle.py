@@ -212,7 +212,7 @@ def test_a_limit_that_nobody_can_keep_is_named() -> None:
     )  # fmt: skip
     for attempt in (lambda: ss.solve(cmdp), lambda: ss.slater(cmdp)):
         with pytest.raises(
-            ss.Infeasible, match=r"constraint 1 cannot be kept.*<= 5.*is 6"
+            ss.errors.Infeasible, match=r"constraint 1 cannot be kept.*<= 5.*is 6"
         ) as caught:
             attempt()
         assert caught.value.constraint == 1
@@ -224,7 +224,7 @@ def test_limits_that_only_fail_together_are_named_together() -> None:
     constraints = [[[1.0, 0.0, 0.0]], [[0.0, 1.0, 0.0]], [[1.0, 1.0, 1.0]]]
     cmdp = ss.CMDP([[[1.0]] * 3], [[0.0] * 3], constraints, [0.6, 0.7, 0.5], horizon=1)
     for attempt in (lambda: ss.solve(cmdp), lambda: ss.slater(cmdp)):
-        with pytest.raises(ss.Infeasible, match=r"constraints \[0, 1\].*together") as caught:
+        with pytest.raises(ss.errors.Infeasible, match=r"constraints \[0, 1\].*together") as caught:
             attempt()
         assert caught.value.constraint is None
         assert caught.value.best is None
@@ -242,7 +242,7 @@ def test_what_is_infeasible_is_said_to_be(arguments: Arguments) -> None:
         assert ss.solve(cmdp).gap <= 1e-6
     else:
         for attempt in (ss.solve, ss.slater):
-            with pytest.raises(ss.Infeasible):
+            with pytest.raises(ss.errors.Infeasible):
                 attempt(cmdp)
 
 
@@ -252,7 +252,7 @@ def test_a_limit_at_the_very_edge_can_be_kept(seed: int) -> None:
     best = ss.solve(base)
     assert best.constraints[0] == pytest.approx(base.limits[0], abs=1e-8)
     beyond = ss.CMDP(base.transitions, base.rewards, base.constraints, base.limits + 1e-6)
-    with pytest.raises(ss.Infeasible) as caught:
+    with pytest.raises(ss.errors.Infeasible) as caught:
         ss.solve(beyond)
     assert caught.value.constraint == 0
     assert caught.value.best == pytest.approx(base.limits[0], abs=1e-9)

@@ -18,7 +18,7 @@ WARD: dict[int, dict[int, list[Any]]] = {
     0: {0: [(1.0, 0, 0.2, False)], 1: [(0.25, 0, 0.0, True), (0.25, 1, 1.0, True), (0.5, 1, 0.5, False)]},
     1: {0: [(0.5, 1, 0.1, False), (0.5, 1, 0.3, False)]},
 }  # fmt: skip
-DEATH, DISCHARGE = ss.Ending(reward=0, constraints=0), ss.Ending(reward=1, constraints=[1])
+DEATH, DISCHARGE = ss.gym.Ending(reward=0, constraints=0), ss.gym.Ending(reward=1, constraints=[1])
 BOTH = {0: DEATH, 1: DISCHARGE}
 
 
@@ -30,7 +30,7 @@ def ward(**changes: Any) -> ss.Problem:
     arguments: dict[str, Any] = {
         "env": WARD, "horizon": 3, "constraints": alive, "thresholds": [2.0], "endings": BOTH,
     }  # fmt: skip
-    return ss.problem_from_table(**(arguments | changes))
+    return ss.gym.problem_from_table(**(arguments | changes))
 
 
 def test_endings_lead_to_absorbing_states_behind_the_tables_own() -> None:
@@ -75,14 +75,14 @@ def test_an_ending_in_a_state_that_goes_on_for_others_is_kept_apart() -> None:
 
 
 def test_equal_endings_share_a_state() -> None:
-    assert ward(endings={0: DEATH, 1: ss.Ending(0.0, [0.0])}).cmdp.S == 3
+    assert ward(endings={0: DEATH, 1: ss.gym.Ending(0.0, [0.0])}).cmdp.S == 3
     assert ward(endings={0: DEATH, 1: DISCHARGE}).cmdp.S == 4
-    assert ss.Ending(0, 0) == ss.Ending(0.0, (0,))
-    assert ss.Ending(0, 0) != ss.Ending(0, 1)
+    assert ss.gym.Ending(0, 0) == ss.gym.Ending(0.0, (0,))
+    assert ss.gym.Ending(0, 0) != ss.gym.Ending(0, 1)
 
 
 def test_an_ending_keeps_plain_numbers_whatever_held_them() -> None:
-    kept, plain = ss.Ending(np.array(0.5), np.array([1, 0])), ss.Ending(0.5, (1.0, 0.0))  # type: ignore[arg-type]
+    kept, plain = ss.gym.Ending(np.array(0.5), np.array([1, 0])), ss.gym.Ending(0.5, (1.0, 0.0))  # type: ignore[arg-type]
     assert kept == plain
     assert len({kept, plain}) == 1
     assert type(kept.reward) is float
@@ -122,17 +122,19 @@ def test_an_absorbing_state_has_action_0_alone_whatever_mask_the_others_have(
     [np.ones((2, 3)), np.ones((2, 2), bool), np.ones((3, 3), bool), np.ones((1, 1, 2, 3), bool)],
 )
 def test_a_mask_of_another_kind_is_refused(mask: Any) -> None:
-    with pytest.raises(ss.InvalidOption, match="action_mask has type"):
+    with pytest.raises(ss.errors.InvalidOption, match="action_mask has type"):
         mask_with_endings(mask, 2, 3, absorbing=1)
 
 
 def test_one_number_serves_every_constraint() -> None:
     cmdp = ward(
-        constraints=lambda o: [alive(o), 0.5], thresholds=[2, 1], endings=ss.Ending(0, 0.25)
+        constraints=lambda o: [alive(o), 0.5], thresholds=[2, 1], endings=ss.gym.Ending(0, 0.25)
     ).cmdp
     np.testing.assert_array_equal(cmdp.constraints[:, 0, 2, 0], [0.25, 0.25])
     each = ward(
-        constraints=lambda o: [alive(o), 0.5], thresholds=[2, 1], endings=ss.Ending(0, [0.25, 1])
+        constraints=lambda o: [alive(o), 0.5],
+        thresholds=[2, 1],
+        endings=ss.gym.Ending(0, [0.25, 1]),
     ).cmdp
     np.testing.assert_array_equal(each.constraints[:, 0, 2, 0], [0.25, 1.0])
 
@@ -153,7 +155,7 @@ def test_units_and_senses_are_the_users() -> None:
         constraint_ranges=(0, 4),
         senses="<=",
         thresholds=[6.0],
-        endings=ss.Ending(reward=0, constraints=0),
+        endings=ss.gym.Ending(reward=0, constraints=0),
     ).cmdp
     assert cmdp.rewards[0, 0, 1] == -5.0
     assert cmdp.constraints[0, 0, 0, 1] == 3.0
@@ -182,8 +184,8 @@ def test_lists_do_as_well_as_dicts_and_wrappers_are_looked_through() -> None:
         "horizon": 4, "constraints": lambda o: 1.0, "thresholds": [2], "endings": DEATH,
     }  # fmt: skip
     assert (
-        ss.problem_from_table(wrapped, **options).cmdp
-        == ss.problem_from_table(FrozenLakeEnv(), **options).cmdp
+        ss.gym.problem_from_table(wrapped, **options).cmdp
+        == ss.gym.problem_from_table(FrozenLakeEnv(), **options).cmdp
     )
 
 
@@ -196,14 +198,14 @@ def test_what_never_happens_needs_no_ending() -> None:
 
 def test_a_cliff_that_leads_back_to_the_start() -> None:
     cliff = CliffWalkingEnv()
-    problem = ss.problem_from_table(
+    problem = ss.gym.problem_from_table(
         cliff,
         horizon=15,
         rewards=lambda o: float(o.ended),
         constraints=lambda o: float(o.reward == -100),
         thresholds=[0.5],
         senses="<=",
-        endings=ss.Ending(0, 0),
+        endings=ss.gym.Ending(0, 0),
     )
     assert problem.cmdp.S == 49
     assert problem.cmdp.start == 36
@@ -211,7 +213,7 @@ def test_a_cliff_that_leads_back_to_the_start() -> None:
 
 
 def test_signals_are_passed_on() -> None:
-    signals = ss.Signals(rewards=ss.Deterministic())
+    signals = ss.signals.Signals(rewards=ss.signals.Deterministic())
     assert ward(signals=signals).signals is signals
 
 
@@ -220,7 +222,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"endings": {0: DEATH}}, r"can end in state 1 .*no ending is declared"),
     ({"endings": {0: DEATH, 1: "discharge"}}, "endings must be an Ending, or a dict of them"),
     ({"endings": 0}, "endings must be an Ending"),
-    ({"endings": ss.Ending(0, [0, 1])}, "expected a number for each of the 1 constraints"),
+    ({"endings": ss.gym.Ending(0, [0, 1])}, "expected a number for each of the 1 constraints"),
     ({"env": object()}, "has no table of outcomes"),
     ({"env": {}}, "has no table of outcomes"),
     ({"env": "table"}, "has no table of outcomes"),
@@ -256,14 +258,14 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("changes", "words"), WRONG)
 def test_wrong_tables_are_refused(changes: dict[str, Any], words: str) -> None:
-    with pytest.raises(ss.InvalidModel, match=words):
+    with pytest.raises(ss.errors.InvalidModel, match=words):
         ward(**changes)
 
 
 @pytest.mark.parametrize(("reward", "constraints"), [([1.0], 0), ("x", 0), (0, [[1]]), (np.nan, 0)])
 def test_wrong_endings_are_refused(reward: Any, constraints: Any) -> None:
-    with pytest.raises(ss.InvalidModel, match="an ending"):
-        ss.Ending(reward, constraints)
+    with pytest.raises(ss.errors.InvalidModel, match="an ending"):
+        ss.gym.Ending(reward, constraints)
 
 
 @pytest.mark.parametrize(
@@ -340,5 +342,5 @@ def test_a_delivered_passenger_stays_delivered() -> None:
     ],
 )
 def test_wrong_options_are_refused(name: str, options: dict[str, Any]) -> None:
-    with pytest.raises((ss.InvalidOption, ss.InvalidModel)):
+    with pytest.raises((ss.errors.InvalidOption, ss.errors.InvalidModel)):
         ss.problems.make(name, **options)

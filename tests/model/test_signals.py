@@ -28,14 +28,14 @@ from safespot.model.signals import (
 )
 
 LAWS: list[Any] = [
-    ss.Bernoulli(),
-    ss.Beta(0.5),
-    ss.Beta(2.0),
-    ss.Beta(30),
-    ss.Gaussian(0.02),
-    ss.Gaussian(0.3),
-    ss.Gaussian(5.0),
-    ss.Deterministic(),
+    ss.signals.Bernoulli(),
+    ss.signals.Beta(0.5),
+    ss.signals.Beta(2.0),
+    ss.signals.Beta(30),
+    ss.signals.Gaussian(0.02),
+    ss.signals.Gaussian(0.3),
+    ss.signals.Gaussian(5.0),
+    ss.signals.Deterministic(),
 ]
 MEANS = [0.0, 0.01, 0.125, 0.3, 0.5, 0.77, 0.99, 1.0]
 
@@ -64,13 +64,13 @@ def test_the_sample_mean_is_the_mean(law: Any, mean: float) -> None:
 @pytest.mark.parametrize("mean", [0.0, 0.125, 0.5, 0.875, 1.0])
 def test_bernoulli_is_one_on_exactly_the_mean_of_the_uniform_numbers(mean: float) -> None:
     z = np.arange(1024) / 1024  # what random() can give at this resolution: 0 is in, 1 is not
-    assert sum(observe(ss.Bernoulli(), mean, float(u)) for u in z) == 1024 * mean
+    assert sum(observe(ss.signals.Bernoulli(), mean, float(u)) for u in z) == 1024 * mean
 
 
 @pytest.mark.parametrize("sd", [0.01, 0.1, 0.5, 3.0])
 @pytest.mark.parametrize("mean", [0.03, 0.3, 0.5, 0.9])
 def test_the_clipped_gaussian_keeps_its_mean(mean: float, sd: float) -> None:
-    law = ss.Gaussian(sd)
+    law = ss.signals.Gaussian(sd)
     room = min(mean, 1 - mean)
     kinks = [z for z in (-room / sd, room / sd) if abs(z) < 12]
 
@@ -87,7 +87,7 @@ def test_the_clipped_gaussian_keeps_its_mean(mean: float, sd: float) -> None:
 @pytest.mark.parametrize("concentration", [0.3, 2.0, 10.0, 300.0])
 @pytest.mark.parametrize("mean", [0.1, 0.5, 0.8])
 def test_the_beta_keeps_its_mean_and_variance(mean: float, concentration: float) -> None:
-    law = ss.Beta(concentration)
+    law = ss.signals.Beta(concentration)
     # Gauss-Legendre on pieces that shrink towards both ends, where the quantile is steep.
     half = 0.5 ** np.arange(1, 46)
     edges = np.unique(np.r_[0.0, half, 1 - half, 1.0])
@@ -169,7 +169,10 @@ def c_lgamma(x: float) -> float:
 
 
 def test_a_law_takes_as_many_numbers_whatever_its_parameter() -> None:
-    for one, other in ((ss.Beta(1), ss.Beta(9)), (ss.Gaussian(1), ss.Gaussian(9))):
+    for one, other in (
+        (ss.signals.Beta(1), ss.signals.Beta(9)),
+        (ss.signals.Gaussian(1), ss.signals.Gaussian(9)),
+    ):
         ours, theirs = np.empty(5), np.empty(5)
         fill_noise(one, np.random.default_rng(0), ours)
         fill_noise(other, np.random.default_rng(0), theirs)
@@ -180,31 +183,31 @@ def test_a_law_takes_as_many_numbers_whatever_its_parameter() -> None:
     "wrong", [0, -1.0, np.nan, np.inf, -np.inf, "2", None, True, 1j, np.complex128(1), [1.0]]
 )
 def test_a_wrong_parameter_is_refused(wrong: Any) -> None:
-    with pytest.raises(ss.InvalidModel, match="concentration must be"):
-        ss.Beta(wrong)
-    with pytest.raises(ss.InvalidModel, match="sd must be"):
-        ss.Gaussian(wrong)
+    with pytest.raises(ss.errors.InvalidModel, match="concentration must be"):
+        ss.signals.Beta(wrong)
+    with pytest.raises(ss.errors.InvalidModel, match="sd must be"):
+        ss.signals.Gaussian(wrong)
 
 
 @pytest.mark.parametrize("name", ["rewards", "constraints", "thresholds"])
-@pytest.mark.parametrize("wrong", [None, "Bernoulli", ss.Bernoulli, 0.5])
+@pytest.mark.parametrize("wrong", [None, "Bernoulli", ss.signals.Bernoulli, 0.5])
 def test_a_wrong_law_is_refused(name: str, wrong: Any) -> None:
-    with pytest.raises(ss.InvalidModel, match=f"the law of {name} must be"):
-        ss.Signals(**{name: wrong})
+    with pytest.raises(ss.errors.InvalidModel, match=f"the law of {name} must be"):
+        ss.signals.Signals(**{name: wrong})
 
 
 def test_wrong_problems_are_refused() -> None:
     cmdp = ss.problems.make("bandit").cmdp
     wrong: Any
     for wrong in (None, "bandit", ss.Problem(cmdp)):
-        with pytest.raises(ss.InvalidModel, match="needs a CMDP"):
+        with pytest.raises(ss.errors.InvalidModel, match="needs a CMDP"):
             ss.Problem(wrong)
-    for wrong in (ss.Bernoulli(), "noisy"):
-        with pytest.raises(ss.InvalidModel, match="must be a Signals"):
+    for wrong in (ss.signals.Bernoulli(), "noisy"):
+        with pytest.raises(ss.errors.InvalidModel, match="must be a Signals"):
             ss.Problem(cmdp, wrong)
     for wrong in (3, [0.5]):
-        with pytest.raises(ss.InvalidModel, match="drift must be"):
-            ss.Signals(drift=wrong)
+        with pytest.raises(ss.errors.InvalidModel, match="drift must be"):
+            ss.signals.Signals(drift=wrong)
 
 
 def test_a_problem_is_frozen() -> None:
@@ -212,7 +215,7 @@ def test_a_problem_is_frozen() -> None:
     with pytest.raises(AttributeError, match="frozen"):
         problem.cmdp = problem.cmdp
     with pytest.raises(AttributeError):
-        problem.signals.rewards = ss.Beta()  # type: ignore[misc]
+        problem.signals.rewards = ss.signals.Beta()  # type: ignore[misc]
     with pytest.raises(ValueError, match="read-only"):
         problem.alpha(1)[0, 0] = 0.0
 
@@ -220,7 +223,9 @@ def test_a_problem_is_frozen() -> None:
 def drifting(first: int, last: int | None = None, **options: Any) -> ss.Problem:
     """Strain of at most 1 of 4 a day over two days, then at most 3."""
     cmdp = ss.problems.make("machine", budget=2.0).cmdp
-    return ss.Problem(cmdp, ss.Signals(drift=ss.Drift([6.0], first, last), **options))
+    return ss.Problem(
+        cmdp, ss.signals.Signals(drift=ss.signals.Drift([6.0], first, last), **options)
+    )
 
 
 def test_a_step_changes_at_its_episode() -> None:
@@ -244,7 +249,7 @@ def test_without_drift_the_thresholds_stay() -> None:
 
 
 def test_a_drift_is_seen_in_what_is_played() -> None:
-    problem = drifting(3, thresholds=ss.Deterministic())
+    problem = drifting(3, thresholds=ss.signals.Deterministic())
     streams, policy = ss.streams(0), np.full((2, 2, 2), 0.5)
     seen = [ss.play(problem, policy, streams, t).thresholds for t in (1, 2, 3)]
     np.testing.assert_array_equal(seen, [[[1.0], [1.0]], [[1.0], [1.0]], [[3.0], [3.0]]])
@@ -270,8 +275,8 @@ def test_a_drift_is_seen_in_what_is_played() -> None:
 )
 def test_a_wrong_drift_is_refused(thresholds: Any, first: Any, last: Any) -> None:
     cmdp = ss.problems.make("machine").cmdp
-    with pytest.raises(ss.InvalidModel):
-        ss.Problem(cmdp, ss.Signals(drift=ss.Drift(thresholds, first, last)))
+    with pytest.raises(ss.errors.InvalidModel):
+        ss.Problem(cmdp, ss.signals.Signals(drift=ss.signals.Drift(thresholds, first, last)))
 
 
 def test_the_interface_is_all_that_a_learner_may_know() -> None:
@@ -317,9 +322,9 @@ def test_means_by_outcome_must_average_to_the_model() -> None:
     walk = np.array([[[0.9, 0.1]], [[0.0, 1.0]]])
     cmdp = ss.CMDP(walk, [[0.0], [0.0]], [[[0.1], [0.0]]], [0.5], senses="<=", horizon=5)
     falls = np.zeros((1, 2, 1, 2))
-    with pytest.raises(ss.InvalidModel, match="average"):
-        ss.Problem(cmdp, ss.Signals(constraints=ss.ByOutcome(falls)))
-    with pytest.raises(ss.InvalidModel, match="shape"):
-        ss.Problem(cmdp, ss.Signals(constraints=ss.ByOutcome(falls[0])))
-    with pytest.raises(ss.InvalidModel, match="law of rewards"):
-        ss.Signals(rewards=ss.ByOutcome(falls))  # type: ignore[arg-type]
+    with pytest.raises(ss.errors.InvalidModel, match="average"):
+        ss.Problem(cmdp, ss.signals.Signals(constraints=ss.signals.ByOutcome(falls)))
+    with pytest.raises(ss.errors.InvalidModel, match="shape"):
+        ss.Problem(cmdp, ss.signals.Signals(constraints=ss.signals.ByOutcome(falls[0])))
+    with pytest.raises(ss.errors.InvalidModel, match="law of rewards"):
+        ss.signals.Signals(rewards=ss.signals.ByOutcome(falls))  # type: ignore[arg-type]

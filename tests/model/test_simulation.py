@@ -21,10 +21,15 @@ from safespot.model.simulation import (
 from safespot.model.transitions import pick, successor
 from tests.support.models import Arguments, random_policy, tables, valid
 
-NOISY: list[Any] = [ss.Bernoulli(), ss.Beta(3.0), ss.Gaussian(0.2), ss.Deterministic()]
+NOISY: list[Any] = [
+    ss.signals.Bernoulli(),
+    ss.signals.Beta(3.0),
+    ss.signals.Gaussian(0.2),
+    ss.signals.Deterministic(),
+]
 
 
-def ward(signals: ss.Signals | None = None, **options: Any) -> tuple[ss.Problem, Any]:
+def ward(signals: ss.signals.Signals | None = None, **options: Any) -> tuple[ss.Problem, Any]:
     """A start distribution, a mask and two limits; with a policy that uses all of it."""
     problem = ss.Problem(ss.problems.make("triage", **options).cmdp, signals)
     policy = np.array([[0.25, 0.75, 0.0], [0.2, 0.3, 0.5]])
@@ -67,7 +72,7 @@ def test_streams_differ_from_each_other_and_from_other_seeds() -> None:
 @pytest.mark.parametrize("law", NOISY, ids=repr)
 def test_another_law_leaves_the_other_purposes_alone(kind: str, law: Any) -> None:
     problem, policy = ward()
-    other, _ = ward(ss.Signals(**{kind: law}))
+    other, _ = ward(ss.signals.Signals(**{kind: law}))
     for ours, theirs in zip(
         episodes(problem, policy, 3, 30), episodes(other, policy, 3, 30), strict=True
     ):
@@ -79,16 +84,16 @@ def test_another_law_leaves_the_other_purposes_alone(kind: str, law: Any) -> Non
 def test_every_purpose_has_its_own_law_and_parameter() -> None:
     kinds = ("rewards", "constraints", "thresholds")
     mixtures: list[list[Any]] = [
-        [ss.Beta(2.0), ss.Beta(5.0), ss.Beta(11.0)],
-        [ss.Gaussian(0.1), ss.Deterministic(), ss.Beta(3.0)],
-        [ss.Deterministic(), ss.Beta(3.0), ss.Gaussian(0.1)],
-        [ss.Beta(3.0), ss.Gaussian(0.1), ss.Deterministic()],
+        [ss.signals.Beta(2.0), ss.signals.Beta(5.0), ss.signals.Beta(11.0)],
+        [ss.signals.Gaussian(0.1), ss.signals.Deterministic(), ss.signals.Beta(3.0)],
+        [ss.signals.Deterministic(), ss.signals.Beta(3.0), ss.signals.Gaussian(0.1)],
+        [ss.signals.Beta(3.0), ss.signals.Gaussian(0.1), ss.signals.Deterministic()],
     ]
     for laws in mixtures:
-        problem, policy = ward(ss.Signals(*laws))
+        problem, policy = ward(ss.signals.Signals(*laws))
         mixed = episodes(problem, policy, 4, 1)
         for kind, law in zip(kinds, laws, strict=True):
-            alone = episodes(ward(ss.Signals(law, law, law))[0], policy, 4, 1)
+            alone = episodes(ward(ss.signals.Signals(law, law, law))[0], policy, 4, 1)
             for ours, theirs in zip(mixed, alone, strict=True):
                 np.testing.assert_array_equal(getattr(ours, kind), getattr(theirs, kind))
 
@@ -107,7 +112,7 @@ def test_another_policy_meets_the_same_noise() -> None:
 
 @pytest.mark.parametrize("law", NOISY, ids=repr)
 def test_noise_drawn_in_chunks_is_noise_drawn_one_by_one(law: Any) -> None:
-    problem, _ = ward(ss.Signals(law, law, law))
+    problem, _ = ward(ss.signals.Signals(law, law, law))
     whole = draw_noise(problem, ss.streams(5), 12)
     streams = ss.streams(5)
     parts = [draw_noise(problem, streams, n) for n in (1, 4, 7)]
@@ -120,7 +125,7 @@ def test_the_compiled_loop_gives_the_bits_of_plain_python(
     arguments: Arguments, seed: int, which: int
 ) -> None:
     law = NOISY[which]
-    problem = ss.Problem(ss.CMDP(**arguments), ss.Signals(law, law, law))
+    problem = ss.Problem(ss.CMDP(**arguments), ss.signals.Signals(law, law, law))
     cmdp = problem.cmdp
     policy = random_policy(tables(arguments).mask, np.random.default_rng(seed))
     noise = draw_noise(problem, ss.streams(seed), 3)
@@ -164,7 +169,9 @@ def test_without_noise_the_means_are_seen_in_the_users_units(
     arguments: Arguments, seed: int
 ) -> None:
     t = tables(arguments)
-    quiet = ss.Signals(ss.Deterministic(), ss.Deterministic(), ss.Deterministic())
+    quiet = ss.signals.Signals(
+        ss.signals.Deterministic(), ss.signals.Deterministic(), ss.signals.Deterministic()
+    )
     problem = ss.Problem(ss.CMDP(**arguments), quiet)
     policy = random_policy(t.mask, np.random.default_rng(seed))
     (episode,) = episodes(problem, policy, seed, 1)
@@ -237,7 +244,7 @@ def test_rounding_never_picks_what_has_no_probability() -> None:
 
 @pytest.mark.parametrize("seed", [-1, 1.0, "0", None, True, [1, 2]])
 def test_a_wrong_seed_is_refused(seed: Any) -> None:
-    with pytest.raises(ss.InvalidOption, match="seed"):
+    with pytest.raises(ss.errors.InvalidOption, match="seed"):
         ss.streams(seed)
 
 
@@ -246,13 +253,13 @@ def test_wrong_calls_are_refused_before_anything_is_drawn() -> None:
     streams, untouched = ss.streams(0), ss.streams(0)
     bad: Any
     for bad in (policy[:2], policy * 0.5, np.full_like(policy, 1 / 3), "best", None):
-        with pytest.raises(ss.InvalidModel, match="policy"):
+        with pytest.raises(ss.errors.InvalidModel, match="policy"):
             ss.play(problem, bad, streams, 1)
     for bad in (-1, 1.0, "1", None):
-        with pytest.raises(ss.InvalidOption, match="episode"):
+        with pytest.raises(ss.errors.InvalidOption, match="episode"):
             ss.play(problem, policy, streams, bad)
     for bad in (0, None, np.random.default_rng(0), tuple(streams)):
-        with pytest.raises(ss.InvalidOption, match="streams"):
+        with pytest.raises(ss.errors.InvalidOption, match="streams"):
             ss.play(problem, policy, bad, 1)
     assert ss.play(problem, policy, streams, 1) == ss.play(problem, policy, untouched, 1)
 
@@ -292,7 +299,7 @@ def record(**changes: Any) -> ss.Episode:
 
 @pytest.mark.parametrize(("change", "words"), WRONG_EPISODES)
 def test_a_wrong_episode_is_refused(change: dict[str, Any], words: str) -> None:
-    with pytest.raises(ss.InvalidEpisode, match=words):
+    with pytest.raises(ss.errors.InvalidEpisode, match=words):
         record(**change)
 
 

@@ -100,7 +100,10 @@ def test_imaginary_visits_pay_the_best_or_the_worst_of_what_is_left() -> None:
     """One pair, seen once: its value by hand."""
     cmdp = ss.CMDP(np.ones((1, 1, 1)), [[0.5]], [[[0.5]]], [0.1], horizon=3)
     problem = ss.Problem(
-        cmdp, ss.Signals(ss.Deterministic(), ss.Deterministic(), ss.Deterministic())
+        cmdp,
+        ss.signals.Signals(
+            ss.signals.Deterministic(), ss.signals.Deterministic(), ss.signals.Deterministic()
+        ),
     )
     learner = ss.learners.make("uniform", problem.interface, episodes=None)
     learner.observe(ss.play(problem, learner.policy, ss.streams(0), 1))

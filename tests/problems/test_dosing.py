@@ -231,26 +231,26 @@ def test_death_risk_is_how_often_played_episodes_end_in_death(cmdp: ss.CMDP) -> 
 
 
 def test_options() -> None:
-    drift = ss.Drift([5.0], first=10, last=20)
+    drift = ss.signals.Drift([5.0], first=10, last=20)
     problem = ss.problems.make(
-        "dosing", horizon=7, tolerance=4.5, biomarkers=ss.Bernoulli(), drift=drift
+        "dosing", horizon=7, tolerance=4.5, biomarkers=ss.signals.Bernoulli(), drift=drift
     )
     assert (problem.cmdp.H, problem.cmdp.limits[0]) == (7, pytest.approx(4.5))
-    assert problem.signals.thresholds == ss.Bernoulli()
+    assert problem.signals.thresholds == ss.signals.Bernoulli()
     assert problem.alpha(30).sum() == pytest.approx(7 - 5.0)  # inside, alpha = H - tolerance
     assert ss.problems.make("dosing", horizon=7).cmdp.limits == pytest.approx([3.0])
-    assert problem.signals.constraints == ss.Deterministic()  # the dose is known
+    assert problem.signals.constraints == ss.signals.Deterministic()  # the dose is known
 
 
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({"horizon": 0}, ss.InvalidOption, "horizon must be at least 1"),
-        ({"tolerance": -1.0}, ss.InvalidModel, "threshold"),
-        ({"tolerance": 14.5}, ss.InvalidModel, "threshold"),
-        ({"tolerance": "much"}, ss.InvalidModel, "threshold"),
-        ({"biomarkers": "noisy"}, ss.InvalidModel, "law of thresholds"),
-        ({"drift": 3}, ss.InvalidModel, "drift must be"),
+        ({"horizon": 0}, ss.errors.InvalidOption, "horizon must be at least 1"),
+        ({"tolerance": -1.0}, ss.errors.InvalidModel, "threshold"),
+        ({"tolerance": 14.5}, ss.errors.InvalidModel, "threshold"),
+        ({"tolerance": "much"}, ss.errors.InvalidModel, "threshold"),
+        ({"biomarkers": "noisy"}, ss.errors.InvalidModel, "law of thresholds"),
+        ({"drift": 3}, ss.errors.InvalidModel, "drift must be"),
     ],
 )
 def test_wrong_options_are_refused(options: Any, error: Any, words: str) -> None:

@@ -259,12 +259,12 @@ def test_the_mazes_cells() -> None:
     ],
 )
 def test_wrong_options_are_refused(name: str, options: dict[str, Any], words: str) -> None:
-    with pytest.raises(ss.InvalidOption, match=words):
+    with pytest.raises(ss.errors.InvalidOption, match=words):
         ss.problems.make(name, **options)
 
 
 @pytest.mark.parametrize("name", ["river-swim", "deep-sea", "maze"])
 @pytest.mark.parametrize("limit", [-0.1, 1e4, np.nan, "x"])
 def test_a_limit_outside_its_range_is_refused(name: str, limit: Any) -> None:
-    with pytest.raises(ss.InvalidModel, match="threshold"):
+    with pytest.raises(ss.errors.InvalidModel, match="threshold"):
         ss.problems.make(name, limit=limit)

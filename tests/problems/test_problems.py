@@ -179,18 +179,18 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("name", "options", "words"), WRONG)
 def test_wrong_options_are_refused(name: str, options: dict[str, Any], words: str) -> None:
-    with pytest.raises(ss.InvalidOption, match=words):
+    with pytest.raises(ss.errors.InvalidOption, match=words):
         ss.problems.make(name, **options)
 
 
 @pytest.mark.parametrize("budget", [-1.0, 8.5, np.nan, "x", None])
 def test_a_budget_outside_its_range_is_refused(budget: Any) -> None:
-    with pytest.raises(ss.InvalidModel, match="threshold"):
+    with pytest.raises(ss.errors.InvalidModel, match="threshold"):
         ss.problems.make("machine", budget=budget)
 
 
 def test_an_unknown_problem_is_refused_and_the_known_ones_are_named() -> None:
-    with pytest.raises(ss.UnknownName) as caught:
+    with pytest.raises(ss.errors.UnknownName) as caught:
         ss.problems.make("icu")
     known = ", ".join(ss.problems.names())
     assert str(caught.value) == f"unknown problem 'icu'. Expected one of: {known}."

@@ -33,7 +33,7 @@ def test_a_problem_says_in_one_line_what_it_is(name: str) -> None:
 
 def test_only_problems_that_exist_are_described() -> None:
     with pytest.raises(
-        ss.UnknownName, match="unknown problem 'icu_sepsis'; did you mean `icu-sepsis`"
+        ss.errors.UnknownName, match="unknown problem 'icu_sepsis'; did you mean `icu-sepsis`"
     ):
         ss.problems.describe("icu_sepsis")
 
@@ -178,14 +178,14 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("name", "options", "words"), WRONG)
 def test_wrong_options_are_refused(name: str, options: dict[str, Any], words: str) -> None:
-    with pytest.raises(ss.InvalidOption, match=words):
+    with pytest.raises(ss.errors.InvalidOption, match=words):
         ss.problems.make(name, **options)
 
 
 @pytest.mark.parametrize("name", ["media", "inventory", "factored", "queue", "grid"])
 @pytest.mark.parametrize("limit", [-0.1, 1e4, np.nan, "x"])
 def test_a_limit_outside_its_range_is_refused(name: str, limit: Any) -> None:
-    with pytest.raises(ss.InvalidModel, match="threshold"):
+    with pytest.raises(ss.errors.InvalidModel, match="threshold"):
         ss.problems.make(name, limit=limit)
 
 
@@ -322,7 +322,7 @@ def test_the_benchmarks_package_is_not_imported_and_the_model_is_small() -> None
 @ICU
 @pytest.mark.parametrize("limits", [{"fluid": 10.1}, {"fluid": -1.0}, {"fluid": "much"}])
 def test_an_impossible_icu_limit_is_refused(limits: dict[str, Any]) -> None:
-    with pytest.raises(ss.InvalidModel, match="threshold"):
+    with pytest.raises(ss.errors.InvalidModel, match="threshold"):
         ss.problems.make("icu-sepsis", limits=limits)
 
 
@@ -337,7 +337,7 @@ def unread() -> Iterator[None]:
 @pytest.mark.usefixtures("unread")
 def test_without_the_data_it_says_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ss.MissingPackage, match=r"pip install 'safespot\[icu\]'"):
+    with pytest.raises(ss.errors.MissingPackage, match=r"pip install 'safespot\[icu\]'"):
         ss.problems.make("icu-sepsis")
 
 
@@ -366,5 +366,7 @@ def test_damaged_data_are_noticed(
         (assets / "dynamics.npz").write_bytes(whole[: len(whole) // 2])
     spec = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec)
-    with pytest.raises(ss.InvalidFile, match=r"does not hold the data of icu-sepsis 2\.0\.1"):
+    with pytest.raises(
+        ss.errors.InvalidFile, match=r"does not hold the data of icu-sepsis 2\.0\.1"
+    ):
         ss.problems.make("icu-sepsis")

@@ -229,7 +229,7 @@ def in_this_process() -> Iterator[None]:
     """Sweeps are done here, without workers."""
 
     def engine(store: Path, workers: int) -> Inline:
-        return Inline(ss.Store(store))
+        return Inline(ss.experiments.Store(store))
 
     with mock.patch.object(sweeping, "LocalEngine", engine):
         yield

@@ -304,7 +304,7 @@ def usable_cmdp(cmdp: ss.CMDP) -> None:
 
 def certificate_target(folder: Path) -> Target:
     problem = ss.problems.make("machine")
-    made = ss.certify_by_trial(problem, ss.solve(problem.cmdp).policy, 50)
+    made = ss.certify(problem, ss.solve(problem.cmdp).policy, episodes=50)
     path = folder / "valid"
     made.save(path)
 
@@ -334,7 +334,7 @@ def retell_certificate(data: bytes, rng: Random) -> bytes:
 
 def checkpoint_target(folder: Path) -> Target:
     run = tiny()[0]
-    store = ss.Store.create(folder / "store")
+    store = ss.experiments.Store.create(folder / "store")
     checkpoint = Checkpoint(store.checkpoints, run.id)
     training = work.fresh(run)
     training.advance(20)
@@ -347,10 +347,10 @@ def checkpoint_target(folder: Path) -> Target:
         mutant.replace(path)
         notes: list[str] = []
         if not list(Checkpoint(store.checkpoints, run.id).found(notes)):
-            raise ss.InvalidFile(notes[0])
+            raise ss.errors.InvalidFile(notes[0])
         found, notes = work.begin(run, Checkpoint(store.checkpoints, run.id))
         if notes:
-            raise ss.InvalidFile(notes[0])
+            raise ss.errors.InvalidFile(notes[0])
         return found
 
     def right(found: Any, data: bytes) -> None:
@@ -417,7 +417,7 @@ def journal_target(folder: Path) -> Target:
         for k in range(len(found.records)):
             try:
                 found.episode(k)
-            except ss.InvalidEpisode:
+            except ss.errors.InvalidEpisode:
                 return
 
     def retell(data: bytes, rng: Random) -> bytes:

@@ -175,7 +175,7 @@ class World(gymnasium.Env[Any, Any]):
 def worlds(steps: int, rng: Random) -> Tally:
     """`learn_env` in environments that show nonsense."""
     world = World(rng)
-    box = ss.BlackBox(world, horizon=H)
+    box = ss.gym.BlackBox(world, horizon=H)
     learner = ss.Spot(
         **box.interface, episodes=None, rho=2.0, bonus_scale=0.02, threshold_scale=0.1
     )

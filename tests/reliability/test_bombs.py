@@ -40,8 +40,8 @@ import duckdb, scipy.sparse
 readers = {
     "cmdp": ss.CMDP.load, "learner": ss.learners.load, "certificate": ss.Certificate.load, "model": read_cmdp,
     "log": ss.read_log, "sweep": lambda path: read_spec(path).runs(),
-    "store": lambda path: ss.Store(path).columns(sorted(ss.Store(path).finished())),
-    "journal": lambda path: ss.open(path), "trail": lambda path: ss.export_episodes(path, "out.csv"),
+    "store": lambda path: ss.experiments.Store(path).columns(sorted(ss.experiments.Store(path).finished())),
+    "journal": lambda path: ss.open(path), "trail": lambda path: ss.logs.export_episodes(path, "out.csv"),
 }
 duckdb.sql("select 1").fetchall()
 size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
@@ -167,22 +167,22 @@ def test_who_means_it_may_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     )
     monkeypatch.setenv("SAFESPOT_MEMORY", "15999")
     with pytest.raises(
-        ss.InvalidFile, match=r"x.toml asks for 16,000 bytes .* SAFESPOT_MEMORY to 16000"
+        ss.errors.InvalidFile, match=r"x.toml asks for 16,000 bytes .* SAFESPOT_MEMORY to 16000"
     ):
         read_cmdp(path)
     monkeypatch.setenv("SAFESPOT_MEMORY", "16000")
     assert read_cmdp(path).H == 1000
     monkeypatch.setenv("SAFESPOT_MEMORY", "much")
-    with pytest.raises(ss.InvalidFile, match="whole number of bytes"):
+    with pytest.raises(ss.errors.InvalidFile, match="whole number of bytes"):
         read_cmdp(path)
 
 
 def test_a_number_that_no_array_can_hold_is_refused(tmp_path: Path) -> None:
     problem = ss.problems.make("machine")
     for count in (2**63, 10**30, 10**400):
-        with pytest.raises(ss.InvalidOption, match="at most"):
+        with pytest.raises(ss.errors.InvalidOption, match="at most"):
             ss.Spot(**problem.interface, episodes=count, rho=1.0)
-        with pytest.raises(ss.InvalidOption, match="at most"):
+        with pytest.raises(ss.errors.InvalidOption, match="at most"):
             ss.learn(problem, ss.Spot(**problem.interface, episodes=10, rho=1.0), record=count)
         spec = {
             "episodes": 10,
@@ -190,13 +190,13 @@ def test_a_number_that_no_array_can_hold_is_refused(tmp_path: Path) -> None:
             "problem": {"name": "machine"},
             "learners": [{"name": "spot"}],
         }
-        with pytest.raises(ss.InvalidOption, match="seeds"):
+        with pytest.raises(ss.errors.InvalidOption, match="seeds"):
             ss.experiments.as_spec(spec)
-        with pytest.raises(ss.InvalidOption, match="episodes"):
+        with pytest.raises(ss.errors.InvalidOption, match="episodes"):
             ss.experiments.as_spec({**spec, "seeds": 1, "episodes": count})
     path = tmp_path / "x.toml"
     path.write_text(f"episodes = {'9' * 5000}\nseeds = 1")
-    with pytest.raises(ss.InvalidOption, match="is not TOML"):
+    with pytest.raises(ss.errors.InvalidOption, match="is not TOML"):
         read_spec(path)
 
 
@@ -213,14 +213,14 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, C
     cmdp.save(folder / "cmdp")
     problem = ss.problems.make("machine")
     policy = ss.solve(problem.cmdp).policy
-    ss.certify_by_trial(problem, policy, 50).save(folder / "certificate")
+    ss.certify(problem, policy, episodes=50).save(folder / "certificate")
     with ss.open(folder / "durable", SPOT.make()) as durable:
         for t in range(3):
             durable.observe(SPOT.episode(np.random.default_rng(t)))
     store = sweep_inline(folder / "store", tiny(seeds=1))
     run = sorted(store.finished())[0]
     spec = tiny(seeds=1)[0]
-    unfinished = ss.Store.create(folder / "unfinished")
+    unfinished = ss.experiments.Store.create(folder / "unfinished")
     checkpoint, training = Checkpoint(unfinished.checkpoints, spec.id), fresh(spec)
     training.advance(20)
     checkpoint.save(training.arrays(), training.learner.episode - 1)
@@ -231,7 +231,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, C
     def resume() -> str:
         found, notes = begin(spec, Checkpoint(unfinished.checkpoints, spec.id))
         if notes:
-            raise ss.InvalidFile(notes[0])
+            raise ss.errors.InvalidFile(notes[0])
         return digest(found.arrays())
 
     def reopen() -> str:
@@ -239,7 +239,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, C
             return digest(again.learner.arrays())
 
     def ask() -> str:
-        asked = ss.Store(store.path)
+        asked = ss.experiments.Store(store.path)
         return repr(
             (asked.query("from results order by run, episode").fetchall(), list(asked.runs()))
         )
@@ -312,7 +312,7 @@ def test_every_damage_to_a_run_is_a_typed_error(written: Any) -> None:
             json.dumps({k: v for k, v in about.items() if k != "results_blake2b"}).encode(),
         ):  # fmt: skip
             path.write_bytes(content)
-            with pytest.raises(ss.InvalidFile, match="damaged"):
+            with pytest.raises(ss.errors.InvalidFile, match="damaged"):
                 ask()
     finally:
         path.write_bytes(data)
@@ -323,8 +323,8 @@ def test_results_under_another_name_are_noticed(written: Any, tmp_path: Path) ->
     import shutil
 
     store = shutil.copytree(written["store"][0].parent, tmp_path / "store")
-    one, two = sorted(ss.Store(store).finished())[:2]
+    one, two = sorted(ss.experiments.Store(store).finished())[:2]
     for ending in ("json", "parquet"):
         shutil.copy(store / "runs" / f"{one}.{ending}", store / "runs" / f"{two}.{ending}")
-    with pytest.raises(ss.InvalidFile, match="damaged"):
-        ss.Store(store).columns([two])
+    with pytest.raises(ss.errors.InvalidFile, match="damaged"):
+        ss.experiments.Store(store).columns([two])

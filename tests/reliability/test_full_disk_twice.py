@@ -45,7 +45,7 @@ def test_a_durable_learner(
     monkeypatch.setattr(journal, "RECORDS", 4)  # snapshots and new journals come often
     folder, noise = tmp_path / "it", np.random.default_rng(0)
     there: list[ss.Episode] = []
-    errors: list[ss.DiskError] = []  # kept, with all that their frames hold
+    errors: list[ss.errors.DiskError] = []  # kept, with all that their frames hold
     ss.open(folder, SPOT.make()).close()
     for times in after:
         failed = False
@@ -54,7 +54,7 @@ def test_a_durable_learner(
                 episode = SPOT.episode(noise)
                 try:
                     learner.observe(episode)
-                except ss.DiskError as exc:
+                except ss.errors.DiskError as exc:
                     errors.append(exc)
                     failed = True
                 else:
@@ -109,7 +109,7 @@ class Clients:
 
 def exported(folder: Path) -> list[float]:
     """The rewards of the first steps of all episodes, one each; NaN: of an episode that was given up."""
-    ss.export_episodes(folder, folder.parent / "trail.parquet")
+    ss.logs.export_episodes(folder, folder.parent / "trail.parquet")
     question = f"select reward from '{folder.parent}/trail.parquet' where step = 0 order by episode"
     return [row[0] for row in duckdb.connect().execute(question).fetchall()]
 

@@ -41,8 +41,8 @@ def durable(tmp_path_factory: pytest.TempPathFactory) -> Path:
 WRITERS: dict[str, Callable[[Path, Any, Any], object]] = {
     "log.csv": lambda path, run, durable: ss.write_log(path, episodes()),
     "log.parquet": lambda path, run, durable: ss.write_log(path, episodes()),
-    "trail.csv": lambda path, run, durable: ss.export_episodes(durable, path),
-    "trail.parquet": lambda path, run, durable: ss.export_episodes(durable, path),
+    "trail.csv": lambda path, run, durable: ss.logs.export_episodes(durable, path),
+    "trail.parquet": lambda path, run, durable: ss.logs.export_episodes(durable, path),
     "cmdp": lambda path, run, durable: example().cmdp.save(path),
     "learner": lambda path, run, durable: SPOT.make().save(path),
     "run": lambda path, run, durable: run.save(path),
@@ -58,7 +58,7 @@ def test_a_full_disk_is_a_disk_error_and_the_same_call_works_later(
     name: str, size: int, tmp_path: Path, run: ss.Run, durable: Path
 ) -> None:
     path = tmp_path / name
-    with room(size), pytest.raises(ss.DiskError) as told:
+    with room(size), pytest.raises(ss.errors.DiskError) as told:
         WRITERS[name](path, run, durable)
     assert "exception_type" not in str(told.value)  # DuckDB's own envelope
     if path.is_file():
@@ -74,11 +74,11 @@ def test_a_store_that_was_begun_is_a_store(tmp_path: Path, monkeypatch: pytest.M
         monkeypatch.setattr(files, "disk", disk := Failing(step))
         failed = False
         try:
-            ss.Store.create(folder)
-        except ss.DiskError:
+            ss.experiments.Store.create(folder)
+        except ss.errors.DiskError:
             failed = True
         monkeypatch.setattr(files, "disk", files.Disk())
-        made = ss.Store.create(folder)
+        made = ss.experiments.Store.create(folder)
         assert {each.name for each in folder.iterdir()} == {
             "store.json",
             "runs",
@@ -97,6 +97,6 @@ def test_a_folder_of_somebody_else_is_not_made_a_store(tmp_path: Path) -> None:
         folder = tmp_path / f"of {name}"
         folder.mkdir()
         (folder / name).write_text("precious")
-        with pytest.raises(ss.InvalidFile, match="neither empty nor a store"):
-            ss.Store.create(folder)
+        with pytest.raises(ss.errors.InvalidFile, match="neither empty nor a store"):
+            ss.experiments.Store.create(folder)
         assert [each.name for each in folder.iterdir()] == [name]

@@ -65,7 +65,7 @@ size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesi
 resource.setrlimit(resource.RLIMIT_AS, (size + 2**28, resource.RLIM_INFINITY))
 try:
     load(path)
-except ss.InvalidFile as problem:
+except ss.errors.InvalidFile as problem:
     print("refused", problem)
 """
 
@@ -109,13 +109,13 @@ def test_an_archive_is_not_believed(tmp_path: Path) -> None:
 
     with zipfile.ZipFile(tmp_path / "model.npz", "w") as archive:
         archive.writestr("rewards.npy", huge)
-    with pytest.raises(ss.InvalidFile, match="cannot read"):
+    with pytest.raises(ss.errors.InvalidFile, match="cannot read"):
         read_cmdp(tmp_path / "model.npz")
     np.savez(tmp_path / "model.npz", rewards=np.array([object()]))
-    with pytest.raises(ss.InvalidFile, match="unpickled"):
+    with pytest.raises(ss.errors.InvalidFile, match="unpickled"):
         read_cmdp(tmp_path / "model.npz")
     (tmp_path / "model.toml").write_text("x = " + "[" * 5000)
-    with pytest.raises(ss.InvalidFile, match="cannot read"):
+    with pytest.raises(ss.errors.InvalidFile, match="cannot read"):
         read_cmdp(tmp_path / "model.toml")
 
 
@@ -124,5 +124,5 @@ def test_a_file_that_nests_too_deep_is_refused(tmp_path: Path) -> None:
 
     deep = '{"about": ' + "[" * 100_000 + "]" * 100_000 + "}"
     (tmp_path / "file").write_bytes(save({"a": np.zeros(1)}, {"safespot": deep}))
-    with pytest.raises(ss.InvalidFile, match="RecursionError"):
+    with pytest.raises(ss.errors.InvalidFile, match="RecursionError"):
         ss.CMDP.load(tmp_path / "file")

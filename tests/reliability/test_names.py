@@ -63,7 +63,7 @@ def test_a_name_that_cannot_be_quoted_is_refused_and_nothing_else_is_read(
     ss.write_log(path, episodes(0))
     for decoy in ("x1", "x", "b1", "ab1"):
         ss.write_log(tmp_path / f"{decoy}{ending}", episodes(1))
-    with pytest.raises(ss.InvalidFile, match="has a backslash and one of"):
+    with pytest.raises(ss.errors.InvalidFile, match="has a backslash and one of"):
         ss.read_log(path, **FACE.arguments, action_mask=FACE.mask)
 
 
@@ -80,12 +80,12 @@ def test_a_log_is_read_from_where_it_was_written(ending: str, places: Any) -> No
         arguments = {**FACE.arguments, "action_mask": FACE.mask}
         try:
             found = ss.read_log(path, **arguments)
-        except ss.InvalidFile as problem:  # refused is not misread
+        except ss.errors.InvalidFile as problem:  # refused is not misread
             assert "\\" in str(path) and "cannot read" in str(problem)  # noqa: PT017, PT018
             continue
         assert found.episodes == tuple(episodes(0)), path
         learner = SPOT.make()
-        ss.warm_start(learner, path)
+        ss.logs.warm_start(learner, path)
         assert learner.episode == 4
 
 
@@ -142,7 +142,7 @@ def test_a_durable_learner_and_its_trail_stay_where_they_are(places: Any) -> Non
         with ss.open(path) as learner:
             assert learner.episode == 4
         trail = path.with_name("trail.csv")
-        assert ss.export_episodes(path, trail) == 3
+        assert ss.logs.export_episodes(path, trail) == 3
         rewards = [line.split(",")[4] for line in trail.read_text().splitlines()[1:]]
         assert [float(x) for x in rewards] == np.concatenate(
             [e.rewards for e in episodes(0)]
@@ -150,7 +150,7 @@ def test_a_durable_learner_and_its_trail_stay_where_they_are(places: Any) -> Non
 
 
 @pytest.fixture(scope="module")
-def stores(tmp_path_factory: pytest.TempPathFactory) -> list[ss.Store]:
+def stores(tmp_path_factory: pytest.TempPathFactory) -> list[ss.experiments.Store]:
     """Two stores of other runs."""
     folder = tmp_path_factory.mktemp("stores")
     return [
@@ -159,7 +159,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> list[ss.Store]:
     ]
 
 
-def _answers(store: ss.Store) -> str:
+def _answers(store: ss.experiments.Store) -> str:
     """Everything that can be asked of a store."""
     runs = sorted(store.finished())
     return repr(
@@ -177,7 +177,9 @@ def _answers(store: ss.Store) -> str:
     )  # fmt: skip
 
 
-def test_a_store_answers_from_its_own_files(stores: list[ss.Store], places: Any) -> None:
+def test_a_store_answers_from_its_own_files(
+    stores: list[ss.experiments.Store], places: Any
+) -> None:
     mine, other = stores
     expected = _answers(mine)
     for path, decoy in places("")[:2]:
@@ -185,18 +187,22 @@ def test_a_store_answers_from_its_own_files(stores: list[ss.Store], places: Any)
             if place is not None:
                 shutil.rmtree(place, ignore_errors=True)
                 shutil.copytree(store.path, place)
-        assert _answers(ss.Store(path)) == expected, path
-        assert ss.Store.create(path).finished() == mine.finished()  # a sweep may go on there
+        assert _answers(ss.experiments.Store(path)) == expected, path
+        assert (
+            ss.experiments.Store.create(path).finished() == mine.finished()
+        )  # a sweep may go on there
 
 
-def test_a_sweep_makes_a_store_of_any_name(tmp_path: Path, stores: list[ss.Store]) -> None:
+def test_a_sweep_makes_a_store_of_any_name(
+    tmp_path: Path, stores: list[ss.experiments.Store]
+) -> None:
     for name in ("episode=5", "s[1]", "run=*"):
         made = sweep_inline(tmp_path / name / "store", tiny())
         assert _answers(made) == _answers(stores[0])
 
 
 def test_the_folder_for_scratch_may_have_any_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stores: list[ss.Store]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stores: list[ss.experiments.Store]
 ) -> None:
     import tempfile
 
@@ -212,11 +218,11 @@ def test_the_folder_for_scratch_may_have_any_name(
 
 BORDERS: dict[str, Callable[[Any], object]] = {
     "open": lambda path: ss.open(path, SPOT.make()),
-    "export from": lambda path: ss.export_episodes(path, "x.csv"),
-    "export to": lambda path: ss.export_episodes("there", path),
+    "export from": lambda path: ss.logs.export_episodes(path, "x.csv"),
+    "export to": lambda path: ss.logs.export_episodes("there", path),
     "read_log": ss.read_log,
     "write_log": lambda path: ss.write_log(path, episodes(0)),
-    "warm_start": lambda path: ss.warm_start(SPOT.make(), path),
+    "warm_start": lambda path: ss.logs.warm_start(SPOT.make(), path),
     "learner save": lambda path: SPOT.make().save(path),
     "learner load": ss.Spot.load,
     "load": ss.learners.load,
@@ -225,10 +231,10 @@ BORDERS: dict[str, Callable[[Any], object]] = {
     "Certificate load": ss.Certificate.load,
     "read_cmdp": read_cmdp,
     "read_spec": read_spec,
-    "Store": ss.Store,
-    "Store.create": ss.Store.create,
-    "sweep from": lambda path: ss.sweep(path, "out", progress=False),
-    "sweep to": lambda path: ss.sweep(tiny(), path, progress=False),
+    "Store": ss.experiments.Store,
+    "Store.create": ss.experiments.Store.create,
+    "sweep from": lambda path: ss.experiments.sweep(path, "out", progress=False),
+    "sweep to": lambda path: ss.experiments.sweep(tiny(), path, progress=False),
 }
 
 
@@ -256,17 +262,21 @@ def test_what_is_no_path_is_a_typed_error(
 
 def test_a_file_where_a_folder_is_needed_is_a_typed_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    for make in (ss.Store.create, ss.Store, lambda path: ss.open(path, SPOT.make())):
-        with pytest.raises(ss.InvalidFile):
+    for make in (
+        ss.experiments.Store.create,
+        ss.experiments.Store,
+        lambda path: ss.open(path, SPOT.make()),
+    ):
+        with pytest.raises(ss.errors.InvalidFile):
             make(tmp_path / "file")
-        with pytest.raises(ss.InvalidFile):
+        with pytest.raises(ss.errors.InvalidFile):
             make(tmp_path / "file" / "below")
 
 
 def test_a_folder_among_the_claims_is_a_typed_error(tmp_path: Path) -> None:
-    store = ss.Store.create(tmp_path / "store")
+    store = ss.experiments.Store.create(tmp_path / "store")
     (store.claims / "folder").mkdir()
-    with pytest.raises(ss.InvalidFile, match=r"cannot lock .*folder: Is a directory"):
+    with pytest.raises(ss.errors.InvalidFile, match=r"cannot lock .*folder: Is a directory"):
         store.tidy()
 
 
@@ -274,7 +284,7 @@ def test_a_store_that_cannot_be_written_to_is_a_typed_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Root may write everywhere, so the operating system is asked to refuse."""
-    store = ss.Store.create(tmp_path / "store")
+    store = ss.experiments.Store.create(tmp_path / "store")
     opened = os.open
 
     def refuse(path: Any, flags: int, *rest: Any, **more: Any) -> int:
@@ -283,14 +293,14 @@ def test_a_store_that_cannot_be_written_to_is_a_typed_error(
         return opened(path, flags, *rest, **more)
 
     monkeypatch.setattr(os, "open", refuse)
-    with pytest.raises(ss.InvalidFile, match="Permission denied"):
+    with pytest.raises(ss.errors.InvalidFile, match="Permission denied"):
         sweep_inline(store.path, tiny())
 
 
-def test_no_name_in_json_is_taken_for_a_path(stores: list[ss.Store]) -> None:
+def test_no_name_in_json_is_taken_for_a_path(stores: list[ss.experiments.Store]) -> None:
     for name in ("../../x", "a/b", "", ".", "*"):
-        with pytest.raises(ss.UnknownName):
+        with pytest.raises(ss.errors.UnknownName):
             stores[0].about(name)
-        with pytest.raises(ss.UnknownName):
+        with pytest.raises(ss.errors.UnknownName):
             stores[0].columns([name])
     assert json.loads((stores[0].path / "store.json").read_text()) == {"store": 2}

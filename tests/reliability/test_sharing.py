@@ -91,7 +91,7 @@ def test_threads_share_one_learner(threads: int, folder: Path) -> None:
         assert again.episode == 97
         assert digest(again.learner) == state
     trail = folder.parent / "trail.parquet"
-    assert ss.export_episodes(folder, trail) == 96
+    assert ss.logs.export_episodes(folder, trail) == 96
     played = sorted(e.rewards.tobytes() for e in ss.read_log(trail, **_interface()).episodes)
     assert played == sorted(episode(t).rewards.tobytes() for t in range(96))  # each of them once
 
@@ -140,13 +140,13 @@ def test_a_forked_process_is_told_that_it_is_the_parents(use: str, folder: Path)
     with ss.open(folder, SPOT.make()) as learner:
 
         def work() -> None:
-            with pytest.raises(ss.InUse, match="from which this one was forked"):
+            with pytest.raises(ss.errors.InUse, match="from which this one was forked"):
                 USES[use](learner)
             learner.close()  # closes nothing of the parent's
 
         assert in_child(work) == 0
         learner.observe(episode(0))
-        with pytest.raises(ss.InUse):
+        with pytest.raises(ss.errors.InUse):
             ss.open(folder)
 
 
@@ -164,7 +164,7 @@ def test_a_fork_while_a_thread_observes_does_not_hang(folder: Path) -> None:
         worker.start()
 
         def child() -> None:
-            with pytest.raises(ss.InUse):
+            with pytest.raises(ss.errors.InUse):
                 learner.observe(episode(0))
 
         try:
@@ -220,7 +220,7 @@ def test_who_removes_the_owner_does_not_get_in(folder: Path) -> None:
         for t in range(20):  # over several journals
             learner.observe(episode(t))
             (folder / "owner").unlink(missing_ok=True)
-            with pytest.raises(ss.InUse, match="another process is writing"):
+            with pytest.raises(ss.errors.InUse, match="another process is writing"):
                 ss.open(folder)
     with ss.open(folder) as again:
         assert again.episode == 21
@@ -274,14 +274,14 @@ def test_nothing_is_acknowledged_that_would_be_lost(
         for t in range(finished, finished + 3):
             try:
                 learner.observe(episode(t))
-            except (ss.InvalidFile, ss.DiskError):
+            except (ss.errors.InvalidFile, ss.errors.DiskError):
                 continue
             acknowledged += 1
     if acknowledged > finished:  # then it is there for whoever opens it
         with ss.open(folder) as again:
             assert again.episode == acknowledged + 1
     else:
-        with pytest.raises((ss.InvalidFile, ss.InvalidOption)):
+        with pytest.raises((ss.errors.InvalidFile, ss.errors.InvalidOption)):
             learner.observe(episode(0))
 
 
@@ -309,10 +309,10 @@ def test_what_belongs_to_another_learner_is_refused(kind: str, finished: int, fo
             with pytest.warns(UserWarning, match="is not the snapshot that"):
                 assert digest(_learner(folder)) == mine
         return
-    with pytest.raises(ss.InvalidFile, match="belongs to another learner"):
+    with pytest.raises(ss.errors.InvalidFile, match="belongs to another learner"):
         ss.open(folder)
-    with pytest.raises(ss.InvalidFile, match="belongs to another learner"):
-        ss.export_episodes(folder, folder.parent / "trail.csv")
+    with pytest.raises(ss.errors.InvalidFile, match="belongs to another learner"):
+        ss.logs.export_episodes(folder, folder.parent / "trail.csv")
 
 
 def _learner(folder: Path) -> Any:
@@ -328,7 +328,7 @@ def test_no_link_is_followed(name: str, folder: Path) -> None:
     before = precious.read_bytes()
     (folder / name).unlink()
     (folder / name).symlink_to(precious)
-    with pytest.raises(ss.InvalidFile, match="cannot open"):
+    with pytest.raises(ss.errors.InvalidFile, match="cannot open"):
         ss.open(folder)
     assert precious.read_bytes() == before
 
@@ -338,7 +338,7 @@ def test_an_owner_that_is_no_file_is_refused(make: Callable[[Path], None], folde
     ss.open(folder, SPOT.make()).close()
     (folder / "owner").unlink()
     make(folder / "owner")
-    with pytest.raises(ss.InvalidFile, match="cannot open"):
+    with pytest.raises(ss.errors.InvalidFile, match="cannot open"):
         ss.open(folder)
 
 
@@ -348,7 +348,7 @@ def test_what_holds_peoples_data_is_for_its_owner_alone(folder: Path) -> None:
         with ss.open(folder, SPOT.make()) as learner:
             for t in range(10):
                 learner.observe(episode(t))
-        ss.export_episodes(folder, folder / "trail.parquet")
+        ss.logs.export_episodes(folder, folder / "trail.parquet")
         SPOT.make().save(folder / "copy.safetensors")
     finally:
         os.umask(before)
@@ -369,7 +369,7 @@ def test_a_disk_that_fails_at_any_step_of_opening_is_a_typed_error_and_leaves_no
         said = ""
         try:
             ss.open(folder, SPOT.make()).close()
-        except ss.DiskError as problem:
+        except ss.errors.DiskError as problem:
             said = str(problem)
         if not said:
             break

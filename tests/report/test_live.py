@@ -207,7 +207,7 @@ def test_a_folder_that_was_removed_is_told_and_may_come_back(what: str, tmp_path
             before = asked(server.address + "state.json")
             assert before[0] == 200
             folder.rename(moved)
-            with pytest.raises(ss.InvalidFile, match="removed or renamed"):
+            with pytest.raises(ss.errors.InvalidFile, match="removed or renamed"):
                 watched.document()
             for name in ("state.json", "report.html"):
                 status, text = asked(server.address + name)
@@ -241,7 +241,7 @@ def test_it_answers_to_this_machine_alone(server: Server) -> None:
     problem.value.close()
     assert problem.value.code == 501
     with (
-        pytest.raises(ss.InvalidFile, match="cannot listen"),
+        pytest.raises(ss.errors.InvalidFile, match="cannot listen"),
         serve(server.watched, int(server.server_address[1])),
     ):
         pass

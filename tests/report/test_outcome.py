@@ -60,7 +60,7 @@ def test_options_go_to_those_that_take_them() -> None:
         ("spot", 1.0), ("spot", 1.0), ("spot-epochs", None), ("spot-epochs", None),
     ]  # fmt: skip
     assert {each["options"]["delta"] for each in made} == {0.1}
-    with pytest.raises(ss.InvalidOption, match="unknown option 'bonus_scal'"):
+    with pytest.raises(ss.errors.InvalidOption, match="unknown option 'bonus_scal'"):
         compared([], [], {"bonus_scal": 1.0})
 
 
@@ -105,7 +105,7 @@ def test_what_is_deployed_is_what_was_certified(folder: Path, study: findings.St
     assert ss.evaluate(study.problem.cmdp, proposal).value == pytest.approx(
         line.abouts[0]["proposal"]["value"]
     )
-    with pytest.raises(ss.UnknownName, match="did you mean `proposal`"):
+    with pytest.raises(ss.errors.UnknownName, match="did you mean `proposal`"):
         Store(folder).policy(line.group.runs[0], "proposals")
 
 

@@ -337,7 +337,7 @@ def test_a_policy_too_large_is_not_kept(tmp_path: Path, monkeypatch: pytest.Monk
     assert [small.policy(run) for run in sorted(small.finished())] == [None] * 3
     text = write_report(small).read_text()
     assert "The policy at the end" not in text
-    with pytest.raises(ss.UnknownName, match="no finished run 'nobody'"):
+    with pytest.raises(ss.errors.UnknownName, match="no finished run 'nobody'"):
         small.policy("nobody")
 
 
@@ -474,10 +474,10 @@ def test_figures(kind: str, magic: bytes, store: Store, tmp_path: Path) -> None:
 
 
 def test_what_figures_need(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ss.InvalidOption, match="pdf, png, svg, got 'gif'"):
+    with pytest.raises(ss.errors.InvalidOption, match="pdf, png, svg, got 'gif'"):
         write_figures(store, "gif")
     (tmp_path / "file").write_text("")
-    with pytest.raises(ss.InvalidFile, match="cannot make"):
+    with pytest.raises(ss.errors.InvalidFile, match="cannot make"):
         write_figures(store, "svg", tmp_path / "file" / "folder")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ss.SafespotError, match=r"pip install \"safespot\[report\]\""):

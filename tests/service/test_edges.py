@@ -401,7 +401,7 @@ def test_damage_of_what_was_synced_is_an_error(tmp_path: Path) -> None:
     torn = lines[0] + b"x" + lines[1][1:]
     place = tmp_path / "requests-000000000000"
     place.write_bytes(torn + last)
-    with pytest.raises(ss.InvalidFile, match=f"damaged at byte {len(lines[0])}"):
+    with pytest.raises(ss.errors.InvalidFile, match=f"damaged at byte {len(lines[0])}"):
         ledger.Ledger(tmp_path)
     place.write_bytes(torn + line({**EVENTS[2], "synced": len(lines[0])}))
     with pytest.warns(UserWarning, match="torn end"):  # the second line was not on the disk yet
@@ -410,7 +410,7 @@ def test_damage_of_what_was_synced_is_an_error(tmp_path: Path) -> None:
 
 def test_a_ledger_has_one_writer_and_lets_go_of_files_that_are_full(tmp_path: Path) -> None:
     book = ledger.Ledger(tmp_path)
-    with pytest.raises(ss.InUse, match="another process is writing"):
+    with pytest.raises(ss.errors.InUse, match="another process is writing"):
         ledger.Ledger(tmp_path)
     before = book._lock
     book.turn([])
@@ -460,7 +460,7 @@ def test_a_folder_that_cannot_be_served_is_free_again(tmp_path: Path) -> None:
     ss.open(tmp_path, uniform()).close()
     (tmp_path / "service.toml").write_text("wheels = 4\n")
     for _ in range(2):
-        with pytest.raises(ss.InvalidFile, match="unknown entry 'wheels'"):
+        with pytest.raises(ss.errors.InvalidFile, match="unknown entry 'wheels'"):
             open_desk(tmp_path, Settings())
     ss.open(tmp_path).close()
 

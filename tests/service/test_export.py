@@ -155,7 +155,7 @@ def test_what_an_export_says(learner: Any, ending: str, tmp_path: Path) -> None:
     played = [told for told in wards[0].begun if told.states]
     assert len(played) == 15
     trail = tmp_path / f"trail.{ending}"
-    assert ss.export_episodes(folder, trail) == len(played)
+    assert ss.logs.export_episodes(folder, trail) == len(played)
     relation = duckdb.connect().sql(f"from '{trail}'")
     assert relation is not None
     assert relation.columns == [
@@ -178,11 +178,11 @@ def test_an_export_of_a_learner_that_is_told_who_played(tmp_path: Path) -> None:
     episode = ss.Episode(np.array([0, 1, 2]), np.array([0, 1]), np.full(H, 0.5), halves, halves)
     other = [[[0.25, 0.75]] * 3] * H
     with ss.open(folder, ss.Uniform(**SIZES, start=None, episodes=100)) as learner:
-        for played in (None, other, ss.policy_digest(other)):
+        for played in (None, other, ss.learners.policy_digest(other)):
             learner.observe(episode, played=played)
-    ss.export_episodes(folder, trail)
+    ss.logs.export_episodes(folder, trail)
     found = duckdb.connect().execute(
         f"select propensity, policy, policy_version from '{trail}' where step = 1 order by episode"
     )
-    digest = ss.policy_digest(other)
+    digest = ss.learners.policy_digest(other)
     assert found.fetchall() == [(0.5, None, 0), (0.75, digest, None), (None, digest, None)]

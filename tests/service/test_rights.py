@@ -192,20 +192,20 @@ def test_two_changes_of_tokens_at_once_are_refused(tmp_path: Path) -> None:
 
 def test_a_port_that_is_taken_or_no_address_at_all_is_said_so() -> None:
     (held,) = bind("127.0.0.1", 0)
-    with held, pytest.raises(ss.InUse, match=r"is taken already.*choose another: --port"):
+    with held, pytest.raises(ss.errors.InUse, match=r"is taken already.*choose another: --port"):
         bind("127.0.0.1", held.getsockname()[1])
-    with pytest.raises(ss.InvalidOption, match=r"cannot listen on port 0 of 192\.0\.2\.1"):
+    with pytest.raises(ss.errors.InvalidOption, match=r"cannot listen on port 0 of 192\.0\.2\.1"):
         bind("192.0.2.1", 0)
-    with pytest.raises(ss.InvalidOption, match="'not an address' is no address"):
+    with pytest.raises(ss.errors.InvalidOption, match="'not an address' is no address"):
         bind("not an address", 0)
 
 
 def test_tokens_are_those_of_a_learner_that_is_there(tmp_path: Path) -> None:
     folder = tmp_path / "it"
     ss.open(folder, uniform()).close()
-    with pytest.raises(ss.UnknownName, match=r"there is no token 'x': .* has none"):
+    with pytest.raises(ss.errors.UnknownName, match=r"there is no token 'x': .* has none"):
         revoke_token(folder, "x")
-    with pytest.raises(ss.InvalidFile, match="no durable learner"):
+    with pytest.raises(ss.errors.InvalidFile, match="no durable learner"):
         check_learner(tmp_path)
 
 

@@ -128,7 +128,7 @@ def test_journals_before_the_snapshots_may_go(tmp_path: Path) -> None:
     for number in (0, 10):
         journal.place(tmp_path / "it", number).unlink()
     assert same(tmp_path / "it", plain)
-    assert ss.export_episodes(tmp_path / "it", tmp_path / "trail.parquet") == 15
+    assert ss.logs.export_episodes(tmp_path / "it", tmp_path / "trail.parquet") == 15
 
 
 def test_learn_env_takes_one(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_learn_env_takes_one(tmp_path: Path) -> None:
     assert isinstance(run.learner, ss.Spot)
     with (
         ss.open(tmp_path / "it") as learner,
-        pytest.raises(ss.InvalidOption, match="takes a Problem and"),
+        pytest.raises(ss.errors.InvalidOption, match="takes a Problem and"),
     ):
         ss.learn(problem, learner)  # type: ignore[arg-type]  # its compiled loop would pass the journal by
 
@@ -155,7 +155,7 @@ def test_a_plan_that_fails_fails_again_and_no_episode_is_lost(
     def fails(self: Any) -> Any:
         calls[0] += 1
         if self.episode == 4:
-            raise ss.SolverError("gave up")
+            raise ss.errors.SolverError("gave up")
         return plan(self)
 
     monkeypatch.setattr(type(subject.make()), "plan", fails)
@@ -165,7 +165,7 @@ def test_a_plan_that_fails_fails_again_and_no_episode_is_lost(
             for it in (learner, plain):
                 try:
                     it.observe(e)
-                except ss.SolverError:
+                except ss.errors.SolverError:
                     assert it.episode == 4
                     failed.append(it)
     assert failed == [learner, plain]  # both say so
@@ -195,14 +195,16 @@ def test_an_invalid_episode_changes_nothing(wrong: str, tmp_path: Path) -> None:
 def test_another_configuration_is_refused_and_named(tmp_path: Path) -> None:
     begin(tmp_path / "it", 3)
     with pytest.raises(
-        ss.InvalidOption, match=r"stance is 'pessimistic' there and 0\.5 here\. Open"
+        ss.errors.InvalidOption, match=r"stance is 'pessimistic' there and 0\.5 here\. Open"
     ):
         ss.open(tmp_path / "it", SPOT.make(stance=0.5))
     other = dict(SPOT.interface, action_mask=np.ones((4, 3), bool))
-    with pytest.raises(ss.InvalidOption, match="action_mask is an array there and an array here"):
+    with pytest.raises(
+        ss.errors.InvalidOption, match="action_mask is an array there and an array here"
+    ):
         ss.open(tmp_path / "it", ss.learners.make("spot", other, **SPOT.options))
     with pytest.raises(
-        ss.InvalidOption, match="learner is 'spot' there and 'uniform' here"
+        ss.errors.InvalidOption, match="learner is 'spot' there and 'uniform' here"
     ) as error:
         ss.open(tmp_path / "it", ss.Uniform(**SPOT.interface, episodes=3000))
     with ss.open(tmp_path / "it", SPOT.make()) as learner:  # it was not harmed, nor left locked
@@ -213,7 +215,7 @@ def test_another_configuration_is_refused_and_named(tmp_path: Path) -> None:
 def test_an_array_among_the_options_counts(tmp_path: Path) -> None:
     subject = Subject("fixed", "masked")
     begin(tmp_path / "it", 3, subject)
-    with pytest.raises(ss.InvalidOption, match="policy is an array there and an array here"):
+    with pytest.raises(ss.errors.InvalidOption, match="policy is an array there and an array here"):
         ss.open(
             tmp_path / "it",
             subject.make(policy=subject.mask / subject.mask.sum(axis=2, keepdims=True)),
@@ -222,18 +224,18 @@ def test_an_array_among_the_options_counts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("given", ["spot", 3, ss.Spot])
 def test_something_else_than_a_learner_is_refused(given: Any, tmp_path: Path) -> None:
-    with pytest.raises(ss.InvalidOption, match="takes a learner"):
+    with pytest.raises(ss.errors.InvalidOption, match="takes a learner"):
         ss.open(tmp_path / "it", given)
     assert not (tmp_path / "it").exists()
 
 
 def test_nothing_to_open_and_no_place_for_it(tmp_path: Path) -> None:
-    with pytest.raises(ss.InvalidFile, match="there is no learner in"):
+    with pytest.raises(ss.errors.InvalidFile, match="there is no learner in"):
         ss.open(tmp_path / "it")
-    with pytest.raises(ss.InvalidFile, match=r"cannot open .*absent.it: No such file"):
+    with pytest.raises(ss.errors.InvalidFile, match=r"cannot open .*absent.it: No such file"):
         ss.open(tmp_path / "absent" / "it", SPOT.make())
     (tmp_path / "file").touch()
-    with pytest.raises(ss.InvalidFile, match=r"cannot open .*file: Not a directory"):
+    with pytest.raises(ss.errors.InvalidFile, match=r"cannot open .*file: Not a directory"):
         ss.open(tmp_path / "file", SPOT.make())
 
 
@@ -242,9 +244,10 @@ def test_nothing_to_open_and_no_place_for_it(tmp_path: Path) -> None:
 
 def test_a_second_one_is_refused_with_the_owners_id(tmp_path: Path) -> None:
     with ss.open(tmp_path / "it", SPOT.make()):
-        with pytest.raises(ss.InUse, match=f"by process {os.getpid()} on "):
+        with pytest.raises(ss.errors.InUse, match=f"by process {os.getpid()} on "):
             ss.open(tmp_path / "it")
-        code = f"import safespot as ss\ntry: ss.open({str(tmp_path / 'it')!r})\nexcept ss.InUse as why: print(why)"
+        opening = f"ss.open({str(tmp_path / 'it')!r})"
+        code = f"import safespot as ss\ntry: {opening}\nexcept ss.errors.InUse as why: print(why)"
         said = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True
         )
@@ -261,7 +264,7 @@ def test_the_death_of_the_owner_lets_the_next_one_in(tmp_path: Path) -> None:
         learner.close()
     while not (tmp_path / "open").exists():
         pass
-    with pytest.raises(ss.InUse, match=f"by process {child} "):
+    with pytest.raises(ss.errors.InUse, match=f"by process {child} "):
         ss.open(tmp_path / "it")
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
@@ -274,7 +277,7 @@ def test_a_forked_process_does_not_write_to_its_parents(tmp_path: Path) -> None:
         if child == 0:
             try:
                 learner.observe(episodes(1)[0])
-            except ss.InUse:
+            except ss.errors.InUse:
                 os._exit(3)
             os._exit(0)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
@@ -289,7 +292,7 @@ def test_a_closed_one_is_closed(tmp_path: Path) -> None:
         lambda: learner.observe(episodes(1)[0]),
         lambda: learner.act(0, 0, np.random.default_rng()),
     ):
-        with pytest.raises(ss.InvalidOption, match="is closed; open it again"):
+        with pytest.raises(ss.errors.InvalidOption, match="is closed; open it again"):
             use()
 
 
@@ -333,13 +336,15 @@ def test_a_failing_disk_stops_it_and_it_can_be_opened_again(
     late = episodes(finished + 1)[-1]
     with ss.open(tmp_path / "it") as learner:
         monkeypatch.setattr(files, "disk", Failing(how))
-        with pytest.raises(ss.DiskError, match=why):
+        with pytest.raises(ss.errors.DiskError, match=why):
             learner.observe(late)
         monkeypatch.setattr(files, "disk", files.Disk())
         assert digest(learner.learner) == digest(plain)
-        with pytest.raises(ss.InvalidFile, match=r"stopped after an error \(.*open it again"):
+        with pytest.raises(
+            ss.errors.InvalidFile, match=r"stopped after an error \(.*open it again"
+        ):
             learner.observe(late)
-        with pytest.raises(ss.InvalidFile, match="stopped after an error"):
+        with pytest.raises(ss.errors.InvalidFile, match="stopped after an error"):
             learner.act(0, 0, np.random.default_rng())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what was torn is cut off
@@ -363,7 +368,7 @@ def test_a_write_that_falls_short_stops_it(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
         try:
             learner.observe(episodes(4)[-1])
-        except ss.DiskError as problem:
+        except ss.errors.DiskError as problem:
             os._exit(3 if "File too large" in str(problem) else 4)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
@@ -386,7 +391,7 @@ def test_an_interrupt_between_disk_and_learner_stops_it_and_counts_once(
         monkeypatch.setattr(learner.learner, "observe", interrupted)
         with pytest.raises(KeyboardInterrupt):
             learner.observe(late)
-        with pytest.raises(ss.InvalidFile, match="stopped after an error"):
+        with pytest.raises(ss.errors.InvalidFile, match="stopped after an error"):
             learner.observe(late)
     plain.observe(late)
     assert same(tmp_path / "it", plain)  # it was on the disk
@@ -470,10 +475,10 @@ def test_damage_in_the_middle_is_an_error_that_names_the_place(
     path.write_bytes(data)
     said = rf"damaged at byte {START + record * LENGTH}: the record of episode {record + 1} is not"
     for _ in range(2):  # opening it does no harm
-        with pytest.raises(ss.InvalidFile, match=said):
+        with pytest.raises(ss.errors.InvalidFile, match=said):
             ss.open(folder)
-    with pytest.raises(ss.InvalidFile, match=said):
-        ss.export_episodes(folder, folder / "trail.csv")
+    with pytest.raises(ss.errors.InvalidFile, match=said):
+        ss.logs.export_episodes(folder, folder / "trail.csv")
     assert path.read_bytes() == data
 
 
@@ -490,7 +495,9 @@ def test_a_record_at_another_place_is_damage(last: bool, five: Five) -> None:
         with learner:
             assert digest(learner.learner) == after(4)
     else:
-        with pytest.raises(ss.InvalidFile, match=f"damaged at byte {at}: the record of episode 4"):
+        with pytest.raises(
+            ss.errors.InvalidFile, match=f"damaged at byte {at}: the record of episode 4"
+        ):
             ss.open(folder)
 
 
@@ -500,7 +507,7 @@ def test_a_damaged_header_is_an_error(place: int, five: Five) -> None:
     data = bytearray(path.read_bytes())
     data[place] ^= 4  # an earlier format would be told apart
     path.write_bytes(data)
-    with pytest.raises(ss.InvalidFile, match="damaged at byte 0"):
+    with pytest.raises(ss.errors.InvalidFile, match="damaged at byte 0"):
         ss.open(folder)
 
 
@@ -511,9 +518,9 @@ def test_a_torn_end_before_another_journal_is_an_error(tmp_path: Path) -> None:
     with ss.open(tmp_path / "it") as learner:  # nobody needs it after the snapshot
         assert learner.episode == 26
     with pytest.raises(
-        ss.InvalidFile, match=f"damaged at byte {START + 9 * LENGTH}, and journals follow"
+        ss.errors.InvalidFile, match=f"damaged at byte {START + 9 * LENGTH}, and journals follow"
     ):
-        ss.export_episodes(tmp_path / "it", tmp_path / "trail.csv")
+        ss.logs.export_episodes(tmp_path / "it", tmp_path / "trail.csv")
 
 
 def test_a_missing_journal_is_an_error(tmp_path: Path) -> None:
@@ -522,7 +529,7 @@ def test_a_missing_journal_is_an_error(tmp_path: Path) -> None:
         if "0020" in snapshot.name:
             snapshot.unlink()
     journal.place(tmp_path / "it", 10).unlink()
-    with pytest.raises(ss.InvalidFile, match="lacks the episodes 11 to 20"):
+    with pytest.raises(ss.errors.InvalidFile, match="lacks the episodes 11 to 20"):
         ss.open(tmp_path / "it")
 
 
@@ -544,7 +551,7 @@ def test_a_damaged_snapshot_is_no_loss(tmp_path: Path) -> None:
     assert same(tmp_path / "it", plain)
     for snapshot in journal.numbered(tmp_path / "it", "snapshot").values():
         snapshot.write_bytes(b"")
-    with pytest.raises(ss.InvalidFile, match="has no whole snapshot"):
+    with pytest.raises(ss.errors.InvalidFile, match="has no whole snapshot"):
         ss.open(tmp_path / "it")
 
 
@@ -553,7 +560,7 @@ def test_a_journal_of_another_learner_is_refused(tmp_path: Path) -> None:
     begin(tmp_path / "other", 5, Subject("spot", "units"))
     journal.place(tmp_path / "other", 0).replace(journal.place(tmp_path / "it", 0))
     with pytest.raises(
-        ss.InvalidFile, match=r"journal-0+ belongs to another learner than .*identity"
+        ss.errors.InvalidFile, match=r"journal-0+ belongs to another learner than .*identity"
     ):
         ss.open(tmp_path / "it")
 
@@ -578,9 +585,9 @@ def test_the_trail_has_every_step(ending: str, tmp_path: Path) -> None:
             learner.observe(e)
             plain.observe(e)
             if t == 4:  # it may be open
-                assert ss.export_episodes(tmp_path / "it", tmp_path / f"early.{ending}") == 5
+                assert ss.logs.export_episodes(tmp_path / "it", tmp_path / f"early.{ending}") == 5
     to = tmp_path / f"trail.{ending}"
-    assert ss.export_episodes(tmp_path / "it", to) == 23
+    assert ss.logs.export_episodes(tmp_path / "it", to) == 23
     relation: Any = duckdb.sql(f"from '{to}'")
     assert relation.columns == [
         "episode", "step", "state", "action", "reward", "constraint_0", "constraint_1",
@@ -592,16 +599,16 @@ def test_the_trail_has_every_step(ending: str, tmp_path: Path) -> None:
 
 
 def test_a_trail_needs_episodes_and_a_name_that_says_how(tmp_path: Path) -> None:
-    with pytest.raises(ss.InvalidFile, match="holds no durable learner"):
-        ss.export_episodes(tmp_path, tmp_path / "trail.csv")
+    with pytest.raises(ss.errors.InvalidFile, match="holds no durable learner"):
+        ss.logs.export_episodes(tmp_path, tmp_path / "trail.csv")
     ss.open(tmp_path / "it", SPOT.make()).close()
-    with pytest.raises(ss.InvalidFile, match="has no episodes yet"):
-        ss.export_episodes(tmp_path / "it", tmp_path / "trail.csv")
-    with pytest.raises(ss.InvalidFile, match=r"ends in \.csv or \.parquet"):
-        ss.export_episodes(tmp_path / "it", tmp_path / "trail.xlsx")
+    with pytest.raises(ss.errors.InvalidFile, match="has no episodes yet"):
+        ss.logs.export_episodes(tmp_path / "it", tmp_path / "trail.csv")
+    with pytest.raises(ss.errors.InvalidFile, match=r"ends in \.csv or \.parquet"):
+        ss.logs.export_episodes(tmp_path / "it", tmp_path / "trail.xlsx")
     begin(tmp_path / "it", 3)
-    with pytest.raises(ss.InvalidFile, match="cannot write"):
-        ss.export_episodes(tmp_path / "it", tmp_path / "absent" / "trail.csv")
+    with pytest.raises(ss.errors.InvalidFile, match="cannot write"):
+        ss.logs.export_episodes(tmp_path / "it", tmp_path / "absent" / "trail.csv")
 
 
 def test_a_record_is_as_long_as_it_says() -> None:
@@ -615,16 +622,16 @@ def test_a_record_is_as_long_as_it_says() -> None:
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
 def test_a_trail_warms_another_learner_up_to_the_last_bit(ending: str, tmp_path: Path) -> None:
     plain = begin(tmp_path / "it", 23)
-    ss.export_episodes(tmp_path / "it", tmp_path / f"trail.{ending}")
+    ss.logs.export_episodes(tmp_path / "it", tmp_path / f"trail.{ending}")
     with ss.open(tmp_path / "other", SPOT.make()) as learner:
-        found = ss.warm_start(learner, tmp_path / f"trail.{ending}")
+        found = ss.logs.warm_start(learner, tmp_path / f"trail.{ending}")
     assert (len(found.episodes), found.rejected) == (23, ())
     assert same(tmp_path / "other", plain)
 
 
 def test_what_a_log_has_wrong_is_told_and_left_out(tmp_path: Path) -> None:
     begin(tmp_path / "it", 9)
-    ss.export_episodes(tmp_path / "it", tmp_path / "trail.csv")
+    ss.logs.export_episodes(tmp_path / "it", tmp_path / "trail.csv")
     head, *lines = (tmp_path / "trail.csv").read_text().splitlines()
     lines[4] = lines[4].replace(
         lines[4].split(",")[4], "7.5"
@@ -633,7 +640,7 @@ def test_what_a_log_has_wrong_is_told_and_left_out(tmp_path: Path) -> None:
     (tmp_path / "trail.csv").write_text("\n".join([head, *lines]))
     learner, plain = SPOT.make(), SPOT.make()
     with pytest.warns(UserWarning, match="2 of 9 episodes were left out"):
-        found = ss.warm_start(learner, tmp_path / "trail.csv")
+        found = ss.logs.warm_start(learner, tmp_path / "trail.csv")
     for t, e in enumerate(episodes(9), 1):
         if t not in (2, 7):
             plain.observe(e)
@@ -680,11 +687,11 @@ def test_the_meter_is_kept_across_crashes(tmp_path: Path) -> None:
 def test_who_played_is_written_down(tmp_path: Path) -> None:
     seen, mask = episodes(6), SPOT.make().interface.mask
     other = np.eye(mask.shape[2])[mask.argmax(axis=2)]  # always the first action that is admissible
-    digest = ss.policy_digest(other)
+    digest = ss.learners.policy_digest(other)
     with ss.open(tmp_path / "kept", SPOT.make()) as learner:
         for e, played in zip(seen, (None, other, digest, None, None, other), strict=True):
             learner.observe(e, played)
-        with pytest.raises(ss.InvalidOption, match="played"):
+        with pytest.raises(ss.errors.InvalidOption, match="played"):
             learner.observe(seen[0], "someone")
         policies = [None if policy is None else policy.copy() for policy, _ in learner.replay()]
     found = journal.read(journal.place(tmp_path / "kept", 0))
@@ -706,7 +713,9 @@ def test_a_group_of_episodes_is_synced_once_and_is_as_one_after_the_other(
     records = []
     for k, e in enumerate(seen):
         chances = first[np.arange(H), e.states[:-1], e.actions]
-        records.append(journal.Record(e, chances, ss.policy_digest(first), bytes([k]) * 16))
+        records.append(
+            journal.Record(e, chances, ss.learners.policy_digest(first), bytes([k]) * 16)
+        )
         plain.observe(e)
     syncs, sync = list[int](), files.disk.sync_data
 
@@ -739,7 +748,7 @@ def test_a_group_may_be_torn_anywhere_but_not_what_was_synced_before_it(tmp_path
         data[START + damaged * LENGTH + 60] ^= 4
         path.write_bytes(data)
         if damaged == 1:
-            with pytest.raises(ss.InvalidFile, match="the record of episode 2 is not"):
+            with pytest.raises(ss.errors.InvalidFile, match="the record of episode 2 is not"):
                 journal.read(path)
         else:  # the fifth is torn, those after it are whole, and none of them was acknowledged
             assert len(journal.read(path).records) == 4
@@ -750,7 +759,7 @@ def test_a_group_may_be_torn_anywhere_but_not_what_was_synced_before_it(tmp_path
 
 @pytest.mark.parametrize("number", [-5, 2**64, 2**63, 1.5, True, "3", None])
 def test_a_number_of_episodes_left_out_is_checked(number: Any) -> None:
-    with pytest.raises(ss.InvalidEpisode):
+    with pytest.raises(ss.errors.InvalidEpisode):
         replace(episodes(1)[0], rejected=number)
 
 
@@ -784,7 +793,7 @@ def test_records_of_another_learner_are_no_records(records: list[int], tmp_path:
         with learner:
             assert digest(learner.learner) == digest(SPOT.run(SPOT.make(), 1, 4))
         return
-    with pytest.raises(ss.InvalidFile, match="damaged"):
+    with pytest.raises(ss.errors.InvalidFile, match="damaged"):
         ss.open(tmp_path / "one")
 
 

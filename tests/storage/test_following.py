@@ -109,7 +109,7 @@ def test_doubts_are_followed(tmp_path: Path) -> None:
 
 
 def test_an_empty_folder_has_nothing_to_follow(tmp_path: Path) -> None:
-    with pytest.raises(ss.InvalidFile, match="there is no durable learner in"):
+    with pytest.raises(ss.errors.InvalidFile, match="there is no durable learner in"):
         Following(tmp_path)
 
 
@@ -138,7 +138,7 @@ def test_policies_are_found_again_and_tickets(tmp_path: Path) -> None:
     records, policies = [], []
     for k, e in enumerate(seen):
         policies.append(plain.policy.copy())
-        own = ss.policy_digest(plain.policy)
+        own = ss.learners.policy_digest(plain.policy)
         records.append(journal.Record(e, np.full(len(e.actions), np.nan), own, bytes([k + 1]) * 16))
         plain.observe(e)
     policies.append(plain.policy.copy())

@@ -99,7 +99,7 @@ def test_a_journal_is_as_long_as_its_bytes_allow_and_holds_one_record_at_least(
     assert path.stat().st_size == START + room * LENGTH
     if room == 9:  # a header that asks for more than there may be
         with_header(path, room=10)
-        with pytest.raises(ss.InvalidFile, match="its header contradicts"):
+        with pytest.raises(ss.errors.InvalidFile, match="its header contradicts"):
             journal.read(path)
 
 
@@ -110,7 +110,9 @@ def test_a_journal_is_as_long_as_its_bytes_allow_and_holds_one_record_at_least(
 def test_a_header_that_contradicts_the_file(changed: dict[str, int], tmp_path: Path) -> None:
     path = create(tmp_path)
     with_header(path, **changed)
-    with pytest.raises(ss.InvalidFile, match="at byte 0: its header contradicts the file's length"):
+    with pytest.raises(
+        ss.errors.InvalidFile, match="at byte 0: its header contradicts the file's length"
+    ):
         journal.read(path)
 
 
@@ -132,7 +134,7 @@ def test_the_largest_number_of_an_episode(tmp_path: Path) -> None:
 def test_another_kind_of_file(changed: dict[str, Any], words: str, tmp_path: Path) -> None:
     path = create(tmp_path)
     with_header(path, **changed)
-    with pytest.raises(ss.InvalidFile, match=words):
+    with pytest.raises(ss.errors.InvalidFile, match=words):
         journal.read(path, OWNER)
 
 
@@ -140,10 +142,12 @@ def test_a_shorter_header_of_an_earlier_format_is_told_from_damage(tmp_path: Pat
     path = tmp_path / "journal-000000000000"
     for earlier in range(1, journal.FORMAT):
         path.write_bytes(struct.pack("<8sI", journal.MAGIC, earlier) + b"x" * 2 * START)
-        with pytest.raises(ss.InvalidFile, match=f"format {earlier}, .*made by an earlier version"):
+        with pytest.raises(
+            ss.errors.InvalidFile, match=f"format {earlier}, .*made by an earlier version"
+        ):
             journal.read(path)
         path.write_bytes(struct.pack("<8sI", b"elsewise", earlier) + b"x" * 2 * START)
-        with pytest.raises(ss.InvalidFile, match="is damaged at byte 0: it does not begin"):
+        with pytest.raises(ss.errors.InvalidFile, match="is damaged at byte 0: it does not begin"):
             journal.read(path)
 
 
@@ -156,7 +160,7 @@ def test_a_header_alone_is_a_journal_and_one_byte_less_is_not(tmp_path: Path) ->
     assert found.lost is not None
     assert f"{len(whole) - START} bytes too short" in found.lost
     path.write_bytes(whole[: START - 1])
-    with pytest.raises(ss.InvalidFile, match="damaged at byte 0"):
+    with pytest.raises(ss.errors.InvalidFile, match="damaged at byte 0"):
         journal.read(path)
 
 
@@ -200,13 +204,17 @@ def test_journals_follow_each_other(tmp_path: Path) -> None:
     write(create(tmp_path, first=2), [record()])
     assert [found.first for found in journal.chain(tmp_path, 0)] == [0, 2]
     assert [found.first for found in journal.chain(tmp_path, 2)] == [2]
-    with pytest.raises(ss.InvalidFile, match=r"lacks the episodes 2 to 2, before journal-0*2"):
+    with pytest.raises(
+        ss.errors.InvalidFile, match=r"lacks the episodes 2 to 2, before journal-0*2"
+    ):
         list(journal.chain(tmp_path, 1))
     create(tmp_path, first=4)
-    with pytest.raises(ss.InvalidFile, match=r"lacks the episodes 4 to 4, before journal-0*4"):
+    with pytest.raises(
+        ss.errors.InvalidFile, match=r"lacks the episodes 4 to 4, before journal-0*4"
+    ):
         list(journal.chain(tmp_path, 0))
     journal.place(tmp_path, 4).rename(journal.place(tmp_path, 3))  # its header says another number
-    with pytest.raises(ss.InvalidFile, match="lacks the episodes"):
+    with pytest.raises(ss.errors.InvalidFile, match="lacks the episodes"):
         list(journal.chain(tmp_path, 0))
 
 
@@ -215,12 +223,12 @@ def test_journals_follow_each_other(tmp_path: Path) -> None:
 )
 def test_a_damaged_name(text: str, tmp_path: Path) -> None:
     (tmp_path / "identity").write_text(text)
-    with pytest.raises(ss.InvalidFile, match=r"identity is damaged\. Restore it"):
+    with pytest.raises(ss.errors.InvalidFile, match=r"identity is damaged\. Restore it"):
         journal.name_of(tmp_path)
 
 
 def test_a_name_is_made_once_and_stays(tmp_path: Path) -> None:
-    with pytest.raises(ss.InvalidFile):
+    with pytest.raises(ss.errors.InvalidFile):
         journal.name_of(tmp_path)
     name = journal.name_of(tmp_path, create=True)
     assert len(name) == 16
@@ -231,7 +239,9 @@ def test_a_name_is_made_once_and_stays(tmp_path: Path) -> None:
 def test_a_journal_is_one_writers(tmp_path: Path) -> None:
     path = create(tmp_path)
     held = journal.lock(path)
-    with pytest.raises(ss.InUse, match=r"another process is writing to .*journal-000000000000"):
+    with pytest.raises(
+        ss.errors.InUse, match=r"another process is writing to .*journal-000000000000"
+    ):
         journal.lock(path)
     held.release()
     journal.lock(path).release()

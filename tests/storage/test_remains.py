@@ -123,7 +123,9 @@ def test_a_snapshot_that_no_journal_leads_to_is_refused(tmp_path: Path) -> None:
     other = begin(tmp_path / "other", 4)
     (folder / "snapshot-000000000000.safetensors").unlink()
     other.save(folder / "snapshot-000000000004.safetensors")
-    with pytest.raises(ss.InvalidFile, match=r"no whole snapshot that .*journal-0+ follows or"):
+    with pytest.raises(
+        ss.errors.InvalidFile, match=r"no whole snapshot that .*journal-0+ follows or"
+    ):
         ss.open(folder)
 
 
@@ -141,16 +143,20 @@ def test_a_journal_of_another_shape_is_refused(tmp_path: Path) -> None:
     path = journal.place(folder, 0)
     found = journal.read(path)
     journal.create(path, H + 1, M, 0, found.owner, found.snapshot, found.doubts)
-    with pytest.raises(ss.InvalidFile, match=r"journal-0+ holds episodes of another shape than"):
+    with pytest.raises(
+        ss.errors.InvalidFile, match=r"journal-0+ holds episodes of another shape than"
+    ):
         ss.open(folder)
 
 
 def test_a_replay_finds_the_policies_again_that_played_or_says_so(tmp_path: Path) -> None:
     folder = tmp_path / "it"
     with ss.open(folder, SPOT.make()) as learner:
-        own = ss.policy_digest(learner.policy)
+        own = ss.learners.policy_digest(learner.policy)
         learner.observe_group([journal.Record(episodes(1)[0], np.full(H, 0.123), own)])
-        with pytest.raises(ss.InvalidFile, match="episode 1 was not played by the policy that"):
+        with pytest.raises(
+            ss.errors.InvalidFile, match="episode 1 was not played by the policy that"
+        ):
             list(learner.replay())
 
 
@@ -176,7 +182,9 @@ def test_an_owner_that_cannot_be_read_is_in_use_all_the_same(
 
     with ss.open(folder), monkeypatch.context() as patch:
         patch.setattr(Path, "open", unreadable)
-        with pytest.raises(ss.InUse, match=r"is open already, by another process\. Close it"):
+        with pytest.raises(
+            ss.errors.InUse, match=r"is open already, by another process\. Close it"
+        ):
             take(folder)
 
 
@@ -187,9 +195,9 @@ def test_a_group_with_an_invalid_episode_is_refused_as_a_whole(tmp_path: Path) -
     )
     chances = np.full(H, np.nan)
     with ss.open(folder, SPOT.make()) as learner:
-        own = ss.policy_digest(learner.policy)
+        own = ss.learners.policy_digest(learner.policy)
         for group in ([right, wrong], [wrong]):
-            with pytest.raises(ss.InvalidEpisode):
+            with pytest.raises(ss.errors.InvalidEpisode):
                 learner.observe_group([journal.Record(e, chances, own) for e in group])
         assert learner.episode == 1
         learner.observe_group([journal.Record(right, chances, own)])  # it was not stopped
@@ -218,14 +226,14 @@ def test_nothing_is_read_from_a_closed_one(tmp_path: Path) -> None:
         lambda: learner.observe_group([]),
         lambda: learner.policies_after([1]),
     ):
-        with pytest.raises(ss.InvalidOption, match="is closed; open it again"):
+        with pytest.raises(ss.errors.InvalidOption, match="is closed; open it again"):
             ask()
 
 
 def test_what_is_exported_is_each_step_in_its_place(tmp_path: Path) -> None:
     folder = tmp_path / "it"
     begin(folder, 7)
-    assert ss.export_episodes(folder, tmp_path / "trail.parquet") == 7
+    assert ss.logs.export_episodes(folder, tmp_path / "trail.parquet") == 7
     columns = "episode, step, state, action, next_state, constraint_0, policy_version"
     found = (
         duckdb.connect().execute(f"select {columns} from '{tmp_path}/trail.parquet'").fetchnumpy()
@@ -248,20 +256,20 @@ def test_a_trail_that_cannot_be_written_is_an_error_in_words(
     folder = tmp_path / "it"
     begin(folder, 1)
     with pytest.raises(
-        ss.InvalidFile, match=r"cannot write .*trail\.csv: No such file or directory"
+        ss.errors.InvalidFile, match=r"cannot write .*trail\.csv: No such file or directory"
     ):
-        ss.export_episodes(folder, tmp_path / "nowhere" / "trail.csv")
+        ss.logs.export_episodes(folder, tmp_path / "nowhere" / "trail.csv")
 
     def full(*_: Any, **__: Any) -> Any:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("tempfile.TemporaryDirectory", full)
-    with pytest.raises(ss.DiskError, match="temporary files: No space left on device"):
-        ss.export_episodes(folder, tmp_path / "trail.csv")
+    with pytest.raises(ss.errors.DiskError, match="temporary files: No space left on device"):
+        ss.logs.export_episodes(folder, tmp_path / "trail.csv")
 
 
 def test_a_name_that_is_not_unicode_is_refused_before_duckdb_sees_it(tmp_path: Path) -> None:
-    with pytest.raises(ss.InvalidFile, match="has a name that is not Unicode"):
+    with pytest.raises(ss.errors.InvalidFile, match="has a name that is not Unicode"):
         tables.csv(tmp_path / "log\udcff.csv")
 
 
@@ -278,8 +286,8 @@ def test_rows_are_counted_before_they_are_read(
         monkeypatch.setenv("SAFESPOT_MEMORY", str(8 * 3 * 40))
         tables.check_rows(database, paths, 3)
         monkeypatch.setenv("SAFESPOT_MEMORY", str(8 * 3 * 40 - 1))
-        with pytest.raises(ss.InvalidFile, match=f"{tmp_path.name} asks for 960 bytes"):
+        with pytest.raises(ss.errors.InvalidFile, match=f"{tmp_path.name} asks for 960 bytes"):
             tables.check_rows(database, paths, 3)
         tables.check_rows(database, paths[:1], 3)
-        with pytest.raises(ss.InvalidFile, match=r"b\.parquet asks for 1,200 bytes"):
+        with pytest.raises(ss.errors.InvalidFile, match=r"b\.parquet asks for 1,200 bytes"):
             tables.check_rows(database, paths[1:], 5)

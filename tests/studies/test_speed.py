@@ -10,7 +10,7 @@ import safespot as ss
 
 def test_the_clocks_of_an_environment_see_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environments, "EPISODES", 20)
-    box = ss.BlackBox(environments.Idle(), horizon=14)
+    box = ss.gym.BlackBox(environments.Idle(), horizon=14)
     loop, alone, learning, steps = environments.measure(box)
     assert steps == 14 * 20
     assert min(loop, alone, learning) > 0.0

@@ -408,12 +408,12 @@ def test_trials_and_certificates_from_play(monkeypatch: pytest.MonkeyPatch) -> N
     verdicts, _ = fresh.judge(Size.quick)
     assert [v.outcome for v in verdicts] == [HOLDS] * 2
 
-    whole = ss.certify_by_trial
+    whole = ss.certify
 
     def careless(*args: Any, delta: float, **options: Any) -> Any:  # right as often as not
         return whole(*args, delta=0.999, **options)
 
-    monkeypatch.setattr(fresh, "certify_by_trial", careless)
+    monkeypatch.setattr(fresh, "certify", careless)
     found = list(fresh.trials(40))
     assert 0 < sum(not each.covers for each in found) < 40
     assert all(each.false == (each.certificate.safe.all() and each.truth < -1e-9) for each in found)

@@ -341,18 +341,18 @@ def damaged_files_are_refused(subject: Subject, directory: Path) -> None:
         bad = bytearray(data)
         bad[place] ^= 1 << int(rng.integers(8))
         path.write_bytes(bad)
-        with pytest.raises(ss.InvalidFile):
+        with pytest.raises(ss.errors.InvalidFile):
             subject.load(path)
     for cut in (0, 1, 8, 100, len(data) // 2, len(data) - 1):
         path.write_bytes(data[:cut])
-        with pytest.raises(ss.InvalidFile):
+        with pytest.raises(ss.errors.InvalidFile):
             subject.load(path)
     path.write_bytes(data + b"\0")
-    with pytest.raises(ss.InvalidFile):
+    with pytest.raises(ss.errors.InvalidFile):
         subject.load(path)
     path.write_bytes(data)
     subject.load(path)
-    with pytest.raises(ss.InvalidFile):
+    with pytest.raises(ss.errors.InvalidFile):
         subject.load(directory / "absent")
 
 

@@ -103,14 +103,14 @@ def judge(cmdp: ss.CMDP) -> Verdict:
         return Verdict(margin > 0.0, False, f"margin {margin} is bounded by {widest.bound}")
     try:
         safest = ss.slater(cmdp).margin
-    except ss.Infeasible:
+    except ss.errors.Infeasible:
         safest = margin if margin < -TOLERANCE else np.inf
     if not abs(safest - margin) <= 2.0 * TOLERANCE * cmdp.H:
         return Verdict(margin > 0.0, False, f"margin {margin} is {safest} for `slater`")
     by_program = second_method(cmdp)
     try:
         best = ss.solve(cmdp)
-    except ss.Infeasible:
+    except ss.errors.Infeasible:
         if by_program is None and margin < -AGREE:
             return Verdict(False, False, "")
         proof = float(Exact(cmdp).bound(0.0, widest.multipliers))

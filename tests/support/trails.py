@@ -21,7 +21,7 @@ OPTIONS: dict[str, Any] = {"rho": 2.0, "bonus_scale": 0.02, "threshold_scale": 0
 
 
 def example(
-    signals: ss.Signals | None = None,
+    signals: ss.signals.Signals | None = None,
     *,
     sparse: bool = False,
     steps: bool = False,

@@ -9,14 +9,19 @@ import numpy as np
 import safespot as ss
 
 Options = dict[str, Any]
-LAWS: list[Any] = [ss.Bernoulli(), ss.Beta(3.0), ss.Gaussian(0.2), ss.Deterministic()]
-STEP = ss.Drift([0.9, 2.1], first=40)
-LINEAR = ss.Drift([0.9, 2.1], first=20, last=36)
-COSTLY = ss.Drift([10.5, 36.3], first=30, last=46)
+LAWS: list[Any] = [
+    ss.signals.Bernoulli(),
+    ss.signals.Beta(3.0),
+    ss.signals.Gaussian(0.2),
+    ss.signals.Deterministic(),
+]
+STEP = ss.signals.Drift([0.9, 2.1], first=40)
+LINEAR = ss.signals.Drift([0.9, 2.1], first=20, last=36)
+COSTLY = ss.signals.Drift([10.5, 36.3], first=30, last=46)
 
 
-def noisy(law: Any, drift: ss.Drift | None = None) -> ss.Signals:
-    return ss.Signals(law, law, law, drift)
+def noisy(law: Any, drift: ss.signals.Drift | None = None) -> ss.signals.Signals:
+    return ss.signals.Signals(law, law, law, drift)
 
 
 # name -> (the problem's options, the learner's)
@@ -28,7 +33,7 @@ CASES: dict[str, tuple[Options, Options]] = {
     "beta": ({"signals": noisy(LAWS[1])}, {}),
     "gaussian": ({"signals": noisy(LAWS[2])}, {}),
     "deterministic": ({"signals": noisy(LAWS[3])}, {}),
-    "mixed laws": ({"signals": ss.Signals(LAWS[2], LAWS[3], LAWS[1])}, {"window": 0.4}),
+    "mixed laws": ({"signals": ss.signals.Signals(LAWS[2], LAWS[3], LAWS[1])}, {"window": 0.4}),
     "step drift": ({"signals": noisy(LAWS[0], STEP)}, {"window": 0.2}),
     "linear drift": ({"signals": noisy(LAWS[2], LINEAR)}, {"window": 0.2}),
     "units": ({"units": True}, {}),

@@ -22,5 +22,5 @@ def digest(problem: ss.Problem, episodes: int) -> str:
 if __name__ == "__main__":
     for dense in (2**22, 0):
         visits.DENSE = dense
-        print(digest(example(ss.Signals(rewards=ss.Beta()), units=True), 2000))
+        print(digest(example(ss.signals.Signals(rewards=ss.signals.Beta()), units=True), 2000))
         print(digest(ss.problems.make("random", states=30, horizon=8, successors=3), 2000))

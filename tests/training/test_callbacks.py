@@ -22,7 +22,7 @@ def uniform(problem: ss.Problem, episodes: int = 50) -> ss.Uniform:
 @pytest.mark.parametrize("record", ["log", 7, "all"])
 def test_it_sees_every_recorded_episode_and_changes_nothing(record: Any) -> None:
     machine = ss.problems.make("machine")
-    seen: list[ss.Recorded] = []
+    seen: list[ss.training.Recorded] = []
     run = ss.learn(machine, uniform(machine), record=record, callback=seen.append)
     plain = ss.learn(machine, uniform(machine), record=record)
     for name, column in plain.frame().items():
@@ -51,13 +51,13 @@ def test_false_stops_right_there_and_nothing_else_does() -> None:
 
 def test_in_an_environment_too() -> None:
     env = ss.gym.ProblemEnv("machine")
-    seen: list[ss.Recorded] = []
+    seen: list[ss.training.Recorded] = []
 
-    def look(record: ss.Recorded) -> bool:
+    def look(record: ss.training.Recorded) -> bool:
         seen.append(record)
         return len(seen) < 3
 
-    learner = ss.Uniform(**ss.env_interface(env), episodes=50)
+    learner = ss.Uniform(**ss.gym.env_interface(env), episodes=50)
     run = ss.learn_env(env, learner, record=5, callback=look)
     assert run.episodes.tolist() == [1, 5, 10]
     assert [each.episode for each in seen] == run.episodes.tolist()
@@ -78,7 +78,7 @@ def test_an_error_in_it_is_the_users_and_leaves_the_learner_whole() -> None:
 
 def test_scalars_go_by_the_names_of_limits() -> None:
     triage = ss.problems.make("triage")
-    seen: list[ss.Recorded] = []
+    seen: list[ss.training.Recorded] = []
     ss.learn(triage, uniform(triage, 5), callback=seen.append)
     scalars = seen[-1].scalars()
     assert scalars["constraint/days off the ward"] == seen[-1].constraint_values[0]
@@ -93,7 +93,7 @@ def test_tensorboard_reads_back_what_was_logged(tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     machine = ss.problems.make("machine")
-    with ss.TensorBoard(tmp_path / "logs") as board:
+    with ss.training.TensorBoard(tmp_path / "logs") as board:
         run = ss.learn(machine, uniform(machine), record=10, callback=board)
     events = EventAccumulator(str(tmp_path / "logs"))
     events.Reload()
@@ -109,7 +109,7 @@ def test_mlflow_reads_back_what_was_logged(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")  # a database needs more packages
     machine = ss.problems.make("machine")
     where = f"file:{tmp_path / 'runs'}"
-    with ss.MLflow("machine", tracking_uri=where, run_name="first") as flow:
+    with ss.training.MLflow("machine", tracking_uri=where, run_name="first") as flow:
         run = ss.learn(machine, uniform(machine), record=10, callback=flow)
     client = mlflow.MlflowClient(where)
     kept = client.get_run(flow.run_id)
@@ -128,7 +128,7 @@ def test_a_missing_package_is_named(
     package: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ss.MissingPackage, match=r"safespot\[trackers\]"):
+    with pytest.raises(ss.errors.MissingPackage, match=r"safespot\[trackers\]"):
         getattr(ss, name)("somewhere")
 
 
@@ -186,13 +186,13 @@ def test_a_callback_reads_its_learner_and_does_not_teach_it(guarded: bool) -> No
     for what, attempt in attempts.items():
         ours = learner()
 
-        def teach(record: ss.Recorded, attempt: Any = attempt, ours: Any = ours) -> None:
+        def teach(record: ss.training.Recorded, attempt: Any = attempt, ours: Any = ours) -> None:
             if record.episode == 10:
                 attempt(ours)
             ours.act(0, 0, np.random.default_rng(0))
             assert ours.proposal is not None
 
-        with pytest.raises(ss.InUse) as raised:
+        with pytest.raises(ss.errors.InUse) as raised:
             ss.learn(machine, ours, 30, callback=teach)
         run = raised.value.run  # type: ignore[attr-defined]
         assert (run.played, ours.episode) == (10, 11), what
@@ -205,7 +205,7 @@ def test_a_callback_does_not_write_to_a_durable_learner(tmp_path: Path) -> None:
     machine = ss.problems.make("machine")
     episode = ss.play(machine, [[1, 0], [1, 0]], ss.streams(0), 1)
     with ss.open(tmp_path / "it", uniform(machine)) as durable:
-        with pytest.raises(ss.InUse):
+        with pytest.raises(ss.errors.InUse):
             ss.learn_env(
                 ss.gym.ProblemEnv("machine"),
                 durable,

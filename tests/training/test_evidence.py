@@ -118,13 +118,13 @@ def test_totals_that_were_not_declared_so_end_the_run() -> None:
         return spot(problem, 300, threshold_totals=(0.0, 2.9))
 
     by_hand, streams = make(), ss.streams(3)
-    with contextlib.suppress(ss.InvalidEpisode):
+    with contextlib.suppress(ss.errors.InvalidEpisode):
         for t in range(1, 301):
             by_hand.observe(ss.play(problem, by_hand.policy, streams, t))
     assert by_hand.episode < 300
     learner = make()
     with pytest.raises(
-        ss.InvalidEpisode, match=f"episode {by_hand.episode}: .*threshold_totals"
+        ss.errors.InvalidEpisode, match=f"episode {by_hand.episode}: .*threshold_totals"
     ) as stop:
         ss.learn(problem, learner, seed=3)
     assert learner.episode == by_hand.episode > 1

@@ -13,7 +13,9 @@ from tests.support.trails import by_hand, example, follows, same, spot
 from tests.support.training_cases import noisy
 
 
-@pytest.mark.parametrize("law", [ss.Gaussian(0.2), ss.Bernoulli()], ids=["gaussian", "bernoulli"])
+@pytest.mark.parametrize(
+    "law", [ss.signals.Gaussian(0.2), ss.signals.Bernoulli()], ids=["gaussian", "bernoulli"]
+)
 def test_signals_are_learned_from_as_their_units_round_them(law: Any, tmp_path: Path) -> None:
     problem = example(noisy(law), units=True)
     ours, theirs = (spot(problem, 12) for _ in range(2))
@@ -28,7 +30,7 @@ def test_a_plan_is_made_after_the_very_episode_that_asks_for_it() -> None:
     problem = ss.problems.make("machine")
 
     def make() -> Any:
-        return ss.OptDual(**problem.interface, episodes=10, slack=0.5)
+        return ss.learners.OptDual(**problem.interface, episodes=10, slack=0.5)
 
     ours, theirs = make(), make()
     streams, policies = ss.streams(1), []

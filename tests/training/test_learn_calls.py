@@ -57,9 +57,9 @@ def test_by_default_what_remains_is_played() -> None:
     learner = spot(problem, 50)
     assert ss.learn(problem, learner, 20).episodes[-1] == 20
     assert ss.learn(problem, learner).episodes[[0, -1]].tolist() == [21, 50]
-    with pytest.raises(ss.InvalidOption, match="all of its 50 episodes; say how many more"):
+    with pytest.raises(ss.errors.InvalidOption, match="all of its 50 episodes; say how many more"):
         ss.learn(problem, learner)
-    with pytest.raises(ss.InvalidOption, match="say how many episodes"):
+    with pytest.raises(ss.errors.InvalidOption, match="say how many episodes"):
         ss.learn(problem, spot(problem, None))
 
 
@@ -76,7 +76,7 @@ BAD: list[Options] = [
 def test_bad_options_are_refused_and_change_nothing(options: Options, tmp_path: Path) -> None:
     problem = example()
     learner, fresh = (spot(problem, 50) for _ in range(2))
-    with pytest.raises(ss.InvalidOption) as raised:
+    with pytest.raises(ss.errors.InvalidOption) as raised:
         ss.learn(problem, learner, **options)
     assert next(iter(options)) in str(raised.value)
     same(learner, fresh, tmp_path)
@@ -102,14 +102,14 @@ def test_a_learner_that_does_not_fit_is_refused(changes: Options, message: str) 
     if mask.shape != (interface["states"], interface["actions"]):
         interface["action_mask"] = None
     learner = ss.Spot(**interface, episodes=10, rho=1.0)
-    with pytest.raises(ss.InvalidOption, match=message):
+    with pytest.raises(ss.errors.InvalidOption, match=message):
         ss.learn(problem, learner)
     assert learner.episode == 1
 
 
 def test_a_fixed_start_does_not_fit_a_distribution_but_learning_it_fits_both() -> None:
     spread = example(start=[0.5, 0.5, 0.0, 0.0])
-    with pytest.raises(ss.InvalidOption, match="start"):
+    with pytest.raises(ss.errors.InvalidOption, match="start"):
         ss.learn(spread, ss.Spot(**{**spread.interface, "start": 0}, episodes=10, rho=1.0))
     fixed = example(start=1)
     learner = ss.Spot(**{**fixed.interface, "start": None}, episodes=10, rho=1.0)

@@ -105,7 +105,7 @@ def alpha(problem: ss.Problem, t: int) -> Array:
 def optimum(problem: ss.Problem, t: int) -> float:
     try:
         return ss.solve(problem.cmdp.with_thresholds(alpha(problem, t))).value
-    except ss.Infeasible:
+    except ss.errors.Infeasible:
         return float("nan")
 
 
@@ -149,7 +149,7 @@ def test_the_sums_are_those_of_plain_numpy(case: str, record: Any) -> None:
     # As many points as optima are solved at: then nothing is interpolated.
     drift = problem.signals.drift
     if drift is not None and drift.last is not None:
-        exact = ss.Drift(drift.thresholds, drift.first, drift.first + 64)
+        exact = ss.signals.Drift(drift.thresholds, drift.first, drift.first + 64)
         problem = ss.Problem(problem.cmdp, noisy(problem.signals.rewards, exact))
     options = {"policy_step": 0.3, **CASES[case][1]}
     trail = by_hand(problem, spot(problem, 150, **options), 150, seed=2)
@@ -208,7 +208,7 @@ def test_the_grid_is_integrated_by_the_trapezoidal_rule(case: str, record: Any) 
     options = {"policy_step": 0.3, **CASES[case][1]}
     drift = problem.signals.drift
     if drift is not None and drift.last is not None:
-        exact = ss.Drift(drift.thresholds, drift.first, drift.first + 64)
+        exact = ss.signals.Drift(drift.thresholds, drift.first, drift.first + 64)
         problem = ss.Problem(problem.cmdp, noisy(problem.signals.rewards, exact))
     trail = by_hand(problem, spot(problem, 150, **options), 150, seed=2)
     run = ss.learn(problem, spot(problem, 150, **options), seed=2, record=record, track="grid")
@@ -235,7 +235,7 @@ def test_all_of_the_grid_is_every_episode() -> None:
 
 @pytest.mark.parametrize("last", [None, 104])
 def test_regret_is_nan_while_nothing_keeps_the_limits(last: int | None) -> None:
-    problem = example(noisy(LAWS[0], ss.Drift([2.9, 2.9], 40, last)))
+    problem = example(noisy(LAWS[0], ss.signals.Drift([2.9, 2.9], 40, last)))
     trail = by_hand(problem, spot(problem, 150), 150, seed=2)
     run = ss.learn(problem, spot(problem, 150), seed=2, record="all")
     gaps, short = losses(problem, trail)
@@ -253,7 +253,7 @@ def test_regret_is_nan_while_nothing_keeps_the_limits(last: int | None) -> None:
 
 def test_limits_that_become_feasible_again_leave_the_sums_nan() -> None:
     """What is lost while there is no optimum is not known afterwards either."""
-    problem = example(noisy(LAWS[0], ss.Drift([1.5, 1.5], 40)), alpha=0.9)
+    problem = example(noisy(LAWS[0], ss.signals.Drift([1.5, 1.5], 40)), alpha=0.9)
     run = ss.learn(problem, spot(problem, 80), record="all")
     assert np.isnan(run.regret).all()
     assert np.isfinite(run.violations).all()

@@ -55,7 +55,7 @@ def test_a_grid_has_32_points_a_decade() -> None:
 
 @pytest.mark.parametrize("record", ["", "LOG", "every", 0, -2, 2.0, None, True, [1, 2]], ids=str)
 def test_other_grids_are_refused(record: Any) -> None:
-    with pytest.raises(ss.InvalidOption, match="record"):
+    with pytest.raises(ss.errors.InvalidOption, match="record"):
         grid(record, 1, 10)
 
 
@@ -89,7 +89,7 @@ def test_an_unknown_optimum_is_an_unknown_regret_and_nothing_else() -> None:
 
 
 def with_drift(thresholds: Any, first: int, last: int | None = None, **options: Any) -> ss.Problem:
-    return example(ss.Signals(drift=ss.Drift(thresholds, first, last)), **options)
+    return example(ss.signals.Signals(drift=ss.signals.Drift(thresholds, first, last)), **options)
 
 
 def value(problem: ss.Problem, share: float) -> float:

@@ -80,7 +80,7 @@ def test_arrays_of_a_learner_with_another_mask_are_refused() -> None:
     begin().restore(arrays)
     arrays["learner.mask"] = arrays["learner.mask"].copy()
     arrays["learner.mask"][0, 0, 0] ^= True
-    with pytest.raises(ss.InvalidFile, match="other actions are admissible"):
+    with pytest.raises(ss.errors.InvalidFile, match="other actions are admissible"):
         begin().restore(arrays)
 
 
@@ -99,5 +99,5 @@ def test_a_meter_that_contradicts_itself_is_refused(name: str, wrong: float) -> 
     arrays = {key: array.copy() for key, array in made.arrays().items()}
     begin().restore(arrays)
     arrays[f"meter.{name}"][...] = wrong
-    with pytest.raises(ss.InvalidFile, match="its numbers"):
+    with pytest.raises(ss.errors.InvalidFile, match="its numbers"):
         begin().restore(arrays)

@@ -23,7 +23,7 @@ def run() -> ss.Run:
 @pytest.fixture(scope="module")
 def env_run() -> ss.Run:
     env = ss.gym.ProblemEnv("triage")
-    return ss.learn_env(env, ss.Uniform(**ss.env_interface(env), episodes=30), seed=3)
+    return ss.learn_env(env, ss.Uniform(**ss.gym.env_interface(env), episodes=30), seed=3)
 
 
 def test_a_frame_has_the_columns_of_a_store(run: ss.Run, env_run: ss.Run) -> None:
@@ -39,7 +39,7 @@ def test_without_pandas_or_altair_somebody_says_so(
 ) -> None:
     for package, draw in (("pandas", run.frame), ("altair", run.plot)):
         monkeypatch.setitem(sys.modules, package, None)
-        with pytest.raises(ss.MissingPackage, match=r"pip install 'safespot\[notebook\]'"):
+        with pytest.raises(ss.errors.MissingPackage, match=r"pip install 'safespot\[notebook\]'"):
             draw()
 
 
@@ -86,7 +86,6 @@ def test_a_run_comes_back_from_its_file(
     assert repr(found) == repr(made)
     assert np.array_equal(found.policy, made.policy)
     assert found.learner.episode == made.learner.episode
-    assert found.best_policy.names == made.best_policy.names
     assert (found.regret is None) == (made.regret is None)
     with pytest.raises(InvalidOption, match="cannot be gone through again"):
         next(found.replay())
@@ -95,36 +94,12 @@ def test_a_run_comes_back_from_its_file(
 def test_a_damaged_file_is_none(run: ss.Run, tmp_path: Path) -> None:
     run.save(tmp_path / "run")
     whole = (tmp_path / "run").read_bytes()
-    (tmp_path / "run").write_bytes(whole[:-8] + bytes(8))
+    (tmp_path / "run").write_bytes(whole[:-8] + b"\xff" * 8)
     with pytest.raises(InvalidFile):
         ss.Run.load(tmp_path / "run")
     run.learner.save(tmp_path / "learner")
     with pytest.raises(InvalidFile, match="holds a learner, expected a run"):
         ss.Run.load(tmp_path / "learner")
-
-
-def test_the_best_policy_says_whether_it_is_certified(run: ss.Run) -> None:
-    assert run.best_policy.status == "proposed"
-    assert np.array_equal(run.best_policy.array, run.policy)
-    proven = ss.certify_by_trial(ss.problems.make("triage"), never_treat(), 300)
-
-    class Proving(ss.Uniform):
-        name = "proving"
-
-        @property
-        def certified(self) -> Any:
-            return ss.Certified(proven, 1, never_treat(), None)
-
-    learner = Proving(**ss.problems.make("triage").interface, episodes=9)
-    assert proven.safe.all()
-    assert learner.best_policy.status == "certified"
-    assert learner.best_policy.certificate is proven
-
-
-def never_treat() -> Any:
-    policy = np.zeros((3, 2, 3))
-    policy[:, :, 0] = 1.0
-    return policy
 
 
 # --- Diagnosis

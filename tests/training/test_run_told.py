@@ -108,7 +108,7 @@ def test_the_seconds_of_a_run_are_those_that_it_took() -> None:
     problem, began = example(), time.perf_counter()
     run = ss.learn(problem, ss.Uniform(**problem.interface, episodes=50))
     env = ss.gym.ProblemEnv("triage")
-    by_env = ss.learn_env(env, ss.Uniform(**ss.env_interface(env), episodes=20))
+    by_env = ss.learn_env(env, ss.Uniform(**ss.gym.env_interface(env), episodes=20))
     whole = time.perf_counter() - began
     assert run.seconds > 0.0
     assert by_env.seconds > 0.0
@@ -117,8 +117,8 @@ def test_the_seconds_of_a_run_are_those_that_it_took() -> None:
 
 def test_limits_that_drift_are_those_of_each_episode() -> None:
     steady = ss.problems.make("machine")
-    drift = ss.Drift(thresholds=[3.0], first=100, last=300)
-    drifting = ss.Problem(steady.cmdp, ss.Signals(drift=drift))
+    drift = ss.signals.Drift(thresholds=[3.0], first=100, last=300)
+    drifting = ss.Problem(steady.cmdp, ss.signals.Signals(drift=drift))
     for problem, expected in ((steady, [1.0] * 5), (drifting, [1.0, 1.0, 2.0, 3.0, 3.0])):
         learner = ss.Uniform(**problem.interface, episodes=400)
         run = ss.learn(problem, learner, record=100)

@@ -37,7 +37,7 @@ class EmpiricalModel(Displayed):
         >>> problem, noise = ss.problems.make("machine"), ss.streams(seed=0)
         >>> gentle = [[1, 0], [1, 0]]
         >>> ss.write_log("past.csv", [ss.play(problem, gentle, noise, t) for t in range(1, 21)])
-        >>> print(ss.empirical_model(ss.read_log("past.csv", **problem.interface)))
+        >>> print(ss.logs.empirical_model(ss.read_log("past.csv", **problem.interface)))
         Empirical model of 40 steps: <CMDP S=2 A=2 H=2 m=1, sparse transitions>
         2 actions were never tried and are inadmissible: step 0, state 0, action 1; step 1, state 0, action
         1
@@ -136,7 +136,7 @@ def empirical_model(
         >>> problem, noise = ss.problems.make("machine"), ss.streams(seed=0)
         >>> coin = [[0.5, 0.5], [0.5, 0.5]]
         >>> ss.write_log("past.csv", [ss.play(problem, coin, noise, t) for t in range(1, 501)])
-        >>> model = ss.empirical_model(ss.read_log("past.csv", **problem.interface))
+        >>> model = ss.logs.empirical_model(ss.read_log("past.csv", **problem.interface))
         >>> print(round(ss.solve(model.cmdp).value, 2), round(ss.solve(problem.cmdp).value, 2))
         11.21 11.0
 

@@ -249,7 +249,7 @@ def warm_start(
         >>> gentle = [[1, 0], [1, 0]]
         >>> ss.write_log("past.csv", [ss.play(problem, gentle, noise, t) for t in range(1, 21)])
         >>> learner = ss.Spot(**problem.interface, episodes=1000, slack=1.0)
-        >>> print(ss.warm_start(learner, "past.csv"))
+        >>> print(ss.logs.warm_start(learner, "past.csv"))
         past.csv: 20 of 20 episodes can be used.
         >>> learner.episode
         21

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +18,9 @@ from ..errors import InvalidFile
 from ..files import checksum, read_arrays, write_arrays
 from ..names import UNNAMED, Names, make_names
 from ..plotting import interval_chart
+
+if TYPE_CHECKING:
+    from .interface import Interface
 
 SUBJECTS = ("policy", "mixture", "practice")
 
@@ -35,12 +38,12 @@ class Certificate(Displayed):
     Examples:
         >>> import safespot as ss
         >>> problem = ss.problems.make("machine")
-        >>> certificate = ss.certify_by_trial(problem, policy=[[1, 0], [1, 0]], episodes=1000)
+        >>> certificate = ss.certify(problem, policy=[[1, 0], [1, 0]], episodes=1000)
         >>> certificate.verdict
         ('safe',)
-        >>> lower, upper = certificate.threshold_bounds
+        >>> lower, upper = certificate.difference_bounds  # of the room that the limit is kept with
         >>> print(lower.round(2), upper.round(2))
-        [0.67] [1.26]
+        [0.07] [2.42]
 
     """
 
@@ -62,6 +65,7 @@ class Certificate(Displayed):
     data_digest: str  # of what was seen
     doubts: tuple[str, ...] = ()  # sentences: what was seen that contradicts an assumption
     names: Names = UNNAMED  # of the limits
+    since: int | None = None  # of what was played: the number of the first episode that it rests on
 
     def __post_init__(self) -> None:
         if self.subject not in SUBJECTS:
@@ -135,6 +139,9 @@ class Certificate(Displayed):
                 data_digest=_text(plain["data_digest"]),
                 doubts=_texts(plain["doubts"]),
                 names=make_names((0, 0, len(plain["senses"])), **plain["names"]),
+                since=None
+                if plain["since"] is None
+                else as_count("since", plain["since"], least=1, error=InvalidFile),
             )
             made._check()
             if made.names.as_json != plain["names"]:
@@ -239,13 +246,58 @@ class Certificate(Displayed):
         return text + f" About {self.more[i]:,.0f} more episodes like these would decide it."
 
 
-def issue(*, more: Float, **known: Any) -> Certificate:
-    """A certificate in which `more` counts only where the verdict is open; there it is at least 1."""
-    made = Certificate(more=more, **known)
-    if made.doubts:
-        return replace(made, more=np.full(len(more), np.inf))
+class Bounds(NamedTuple):
+    """What a certificate bounds, in the user's units."""
+
+    difference: tuple[Float, Float]  # (lower [m], upper [m]) of the room that a limit is kept with
+    value: tuple[Float, Float]
+    threshold: tuple[Float, Float]
+    reward: tuple[float, float]
+
+
+def issue(
+    interface: Interface,
+    bounds: Bounds,
+    delta: float,
+    *,
+    episodes: int,
+    more: Float | None = None,
+    difference_confidence: float | None = None,
+    **facts: Any,
+) -> Certificate:
+    """Return the certificate of `bounds`, which hold with probability 1 - delta; nothing else makes one.
+
+    Args:
+        interface: what the episodes are made of.
+        bounds: what is proven.
+        delta: what may be missed.
+        episodes: that it rests on.
+        more: ``[m]``: how many more would decide; by default as many as make a difference's bounds leave 0. It counts
+            only where the verdict is open, and there it is at least 1.
+        difference_confidence: that of both ends of the differences together; by default 1 - delta.
+        **facts: the certificate's other fields: what it rests on and is about.
+
+    """
+    lower, upper = bounds.difference
+    if more is None:
+        more = more_episodes(np.abs(lower + upper) / 2.0, (upper - lower) / 2.0, episodes)
+    joint = 1.0 - delta if difference_confidence is None else difference_confidence
+    made = Certificate(
+        difference_bounds=bounds.difference,
+        value_bounds=bounds.value,
+        threshold_bounds=bounds.threshold,
+        reward_bounds=bounds.reward,
+        senses=interface.units.senses,
+        names=interface.names.of_limits,
+        confidence=1.0 - delta,
+        difference_confidence=max(0.0, joint),
+        episodes=episodes,
+        more=more,
+        **facts,
+    )
     is_open = np.array(made.verdict) == "unknown"
-    return replace(made, more=np.where(is_open, np.maximum(more, 1.0), 0.0))
+    more = np.full(len(more), np.inf) if made.doubts else np.maximum(more, 1.0)
+    return replace(made, more=np.where(is_open, more, 0.0))
 
 
 def more_episodes(gap: Float, width: Float, episodes: int) -> Float:
@@ -265,7 +317,7 @@ def policy_digest(policy: ArrayLike) -> str:
 
     Examples:
         >>> import safespot as ss
-        >>> ss.policy_digest([[[1.0, 0.0]]])[:16]
+        >>> ss.learners.policy_digest([[[1.0, 0.0]]])[:16]
         '891f9768fbcea5b5'
 
     """

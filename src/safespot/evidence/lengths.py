@@ -14,7 +14,7 @@ from .sequences import targets
 MOST = 2**53
 
 
-def episodes_to_proof(
+def episodes_needed(
     room: float,
     deviation: float,
     delta: float = 0.05,
@@ -22,7 +22,7 @@ def episodes_to_proof(
     constraints: int = 1,
     worst: float = 0.0,
 ) -> int:
-    """About how many episodes a trial takes to prove that a policy keeps its limit; half of them take less.
+    """Return about how many episodes a trial takes to prove that a policy keeps its limit; half of them take less.
 
     It is where the mixture of `sequences.FixedMeans`, planned for that number, reaches m / delta if every episode is as
     good as the average one: ``sum_k prior_k exp(n (c_k q - c_k^2 / 2)) = m / delta``, q = room / deviation.
@@ -43,9 +43,9 @@ def episodes_to_proof(
 
     Examples:
         >>> import safespot as ss
-        >>> ss.episodes_to_proof(room=0.4, deviation=1.4)
+        >>> ss.episodes_needed(room=0.4, deviation=1.4)
         95
-        >>> ss.episodes_to_proof(room=0.4, deviation=0.1, worst=4.0)
+        >>> ss.episodes_needed(room=0.4, deviation=0.1, worst=4.0)
         32
 
     """

@@ -16,25 +16,16 @@ bounds are there to be read; all of them hold at once with probability 1 - delta
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import math
 
 import numpy as np
 
 from ..arrays import Float, InsideEpisode, frozen
-from ..kernels.jit import no_refcount
-from .certificate import Certificate, issue, more_episodes
+from ..kernels.jit import inlined, no_refcount
+from .certificate import Bounds
 from .differences import Declared, check_sums, least_and_most
 from .interface import Interface
 from .sequences import FixedMeans, Targets, fixed_means, observe_fixed, read_fixed, targets
-
-
-class Bounds(NamedTuple):
-    """What is stated, in the user's units."""
-
-    difference: tuple[Float, Float]  # (lower [m], upper [m]) of the room that a limit is kept with
-    value: tuple[Float, Float]
-    threshold: tuple[Float, Float]
-    reward: tuple[float, float]
 
 
 def episode_sums(episode: InsideEpisode) -> Float:
@@ -45,6 +36,19 @@ def episode_sums(episode: InsideEpisode) -> Float:
     """
     signals = (episode.rewards, episode.constraints, episode.thresholds)
     return np.hstack([end for each in signals for end in least_and_most(each)])
+
+
+@inlined
+def add_sums(rewards: Float, constraints: Float, thresholds: Float, sums: Float) -> None:
+    """`episode_sums` of an episode's signals in a compiled loop, added to `sums` ``[2+4m]``, step by step."""
+    H, m = constraints.shape
+    for h in range(H):
+        for side in range(2):
+            sums[side] += float(side) if math.isnan(rewards[h]) else rewards[h]
+            for i in range(m):
+                g, x = constraints[h, i], thresholds[h, i]
+                sums[2 + side * m + i] += float(side) if math.isnan(g) else g
+                sums[2 + (2 + side) * m + i] += float(side) if math.isnan(x) else x
 
 
 def statements(declared: Declared, H: int, sums: Float) -> Float:
@@ -110,37 +114,6 @@ def as_bounds(declared: Declared, interface: Interface, low: Float) -> Bounds:
         value=units.bounds(least + (most - least) * value[0], least + (most - least) * value[1], H),
         threshold=units.bounds(inside[0], inside[1], H),
         reward=(first, last),
-    )
-
-
-def certificate_of(
-    declared: Declared,
-    interface: Interface,
-    low: Float,
-    n: int,
-    delta: float,
-    *,
-    moving: bool = False,
-    **said: Any,
-) -> Certificate:
-    """The certificate of `n` episodes whose statements have means with the lower bounds `low`.
-
-    `moving` as for `levels`; `said` is the rest of its fields: what it rests on and is about.
-    """
-    bounds = as_bounds(declared, interface, low)
-    lower, upper = bounds.difference
-    return issue(
-        more=more_episodes(np.abs(lower + upper) / 2.0, (upper - lower) / 2.0, n),
-        difference_bounds=bounds.difference,
-        value_bounds=bounds.value,
-        threshold_bounds=bounds.threshold,
-        reward_bounds=bounds.reward,
-        senses=interface.units.senses,
-        names=interface.names.of_limits,
-        confidence=1.0 - delta,
-        difference_confidence=1.0 - delta if moving else max(0.0, 1.0 - 2.0 * delta),
-        episodes=n,
-        **said,
     )
 
 

@@ -91,10 +91,10 @@ class Store(Displayed):
         ...     "episodes": 200, "seeds": 3, "problem": {"name": "machine"},
         ...     "learners": [{"name": "uniform"}, {"name": "spot", "options": {"slack": 1, "bonus_scale": 0.01}}],
         ... }
-        >>> store = ss.sweep(study, "results", workers=1, progress=False).store
+        >>> store = ss.experiments.sweep(study, "results", workers=1, progress=False).store
         >>> store.query("select learner, count(*) from runs group by learner order by learner").fetchall()
         [('spot', 3), ('uniform', 3)]
-        >>> len(ss.Store("results").finished())
+        >>> len(ss.experiments.Store("results").finished())
         6
 
     """

@@ -63,7 +63,7 @@ class Group:
         ...     "episodes": 200, "seeds": 3, "problem": {"name": "machine"},
         ...     "learners": [{"name": "uniform"}, {"name": "spot", "options": {"slack": 1, "bonus_scale": 0.01}}],
         ... }
-        >>> store = ss.sweep(study, "results", workers=1, progress=False).store
+        >>> store = ss.experiments.sweep(study, "results", workers=1, progress=False).store
         >>> group = summary.groups(store)[0]
         >>> print(group.label, group.seeds)
         spot bonus_scale=0.01 slack=1 (0, 1, 2)
@@ -87,7 +87,7 @@ class Summary:
         ...     "episodes": 200, "seeds": 3, "problem": {"name": "machine"},
         ...     "learners": [{"name": "uniform"}, {"name": "spot", "options": {"slack": 1, "bonus_scale": 0.01}}],
         ... }
-        >>> store = ss.sweep(study, "results", workers=1, progress=False).store
+        >>> store = ss.experiments.sweep(study, "results", workers=1, progress=False).store
         >>> uniform = summary.summarize(store)[1]
         >>> print(uniform.final["strong_violation"])
         275 [275, 275] (3 seeds)
@@ -112,7 +112,7 @@ class Comparison:
         ...     "episodes": 200, "seeds": 3, "problem": {"name": "machine"},
         ...     "learners": [{"name": "uniform"}, {"name": "spot", "options": {"slack": 1, "bonus_scale": 0.01}}],
         ... }
-        >>> store = ss.sweep(study, "results", workers=1, progress=False).store
+        >>> store = ss.experiments.sweep(study, "results", workers=1, progress=False).store
         >>> (pair,) = summary.compare(store, "strong_violation")
         >>> print(pair.first.label, "-", pair.second.label, "=", round(pair.difference.mean, 1))
         spot bonus_scale=0.01 slack=1 - uniform = -183.8
@@ -135,7 +135,7 @@ def groups(store: Store) -> list[Group]:
         ...     "episodes": 200, "seeds": 3, "problem": {"name": "machine"},
         ...     "learners": [{"name": "uniform"}, {"name": "spot", "options": {"slack": 1, "bonus_scale": 0.01}}],
         ... }
-        >>> store = ss.sweep(study, "results", workers=1, progress=False).store
+        >>> store = ss.experiments.sweep(study, "results", workers=1, progress=False).store
         >>> [group.label for group in summary.groups(store)]
         ['spot bonus_scale=0.01 slack=1', 'uniform']
 
@@ -172,7 +172,7 @@ def summarize(store: Store, *, confidence: float = 0.95) -> list[Summary]:
         ...     "episodes": 200, "seeds": 3, "problem": {"name": "machine"},
         ...     "learners": [{"name": "uniform"}, {"name": "spot", "options": {"slack": 1, "bonus_scale": 0.01}}],
         ... }
-        >>> store = ss.sweep(study, "results", workers=1, progress=False).store
+        >>> store = ss.experiments.sweep(study, "results", workers=1, progress=False).store
         >>> for each in summary.summarize(store):
         ...     print(each.group.label, round(each.final["strong_violation"].mean, 1))
         spot bonus_scale=0.01 slack=1 91.2
@@ -206,7 +206,7 @@ def compare(store: Store, metric: str = "regret", *, confidence: float = 0.95) -
         ...     "episodes": 200, "seeds": 3, "problem": {"name": "machine"},
         ...     "learners": [{"name": "uniform"}, {"name": "spot", "options": {"slack": 1, "bonus_scale": 0.01}}],
         ... }
-        >>> store = ss.sweep(study, "results", workers=1, progress=False).store
+        >>> store = ss.experiments.sweep(study, "results", workers=1, progress=False).store
         >>> [round(pair.difference.mean, 1) for pair in summary.compare(store, "strong_violation")]
         [-183.8]
 

@@ -60,7 +60,7 @@ class Swept(Displayed):
         ...     "episodes": 200, "seeds": 3, "problem": {"name": "machine"},
         ...     "learners": [{"name": "uniform"}, {"name": "spot", "options": {"slack": 1, "bonus_scale": 0.01}}],
         ... }
-        >>> swept = ss.sweep(study, "results", workers=1, progress=False)
+        >>> swept = ss.experiments.sweep(study, "results", workers=1, progress=False)
         >>> print(len(swept.finished), swept.failed)
         6 {}
 
@@ -103,7 +103,7 @@ def sweep(
         ...     "episodes": 200, "seeds": 3, "problem": {"name": "machine"},
         ...     "learners": [{"name": "uniform"}, {"name": "spot", "options": {"slack": 1, "bonus_scale": 0.01}}],
         ... }
-        >>> swept = ss.sweep(study, "results", workers=1, progress=False)
+        >>> swept = ss.experiments.sweep(study, "results", workers=1, progress=False)
         >>> len(swept.finished)  # two learners, three seeds; the same call again has nothing left to do
         6
 

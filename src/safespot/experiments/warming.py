@@ -9,9 +9,6 @@ from typing import Any
 
 from .. import learners
 from ..judging.certify import certify
-from ..judging.played import certify_played
-from ..judging.propose import propose_policy
-from ..judging.trial import certify_by_trial
 from ..kernels.jit import compiled_at_once
 from ..model.problem import Problem
 from ..model.simulation import play, streams
@@ -64,6 +61,5 @@ def _do(chore: str) -> None:
 
 def _judge(problem: Problem, learner: learners.Learner, run: Any) -> None:
     certify(learner)
-    propose_policy(learner)
-    certify_by_trial(problem, learner.policy, EPISODES)
-    certify_played(run)
+    certify(problem, learner.policy, episodes=EPISODES)
+    certify(run)

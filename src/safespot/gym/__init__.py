@@ -15,6 +15,7 @@ from .black_box import BlackBox, env_interface
 from .checking import check_env
 from .clinic import Clinic
 from .discretizers import Bin, Discretizer, make_discretizer, warm_up
+from .policy_evaluation import PolicyEvaluation, evaluate_policy
 from .problem_env import ProblemEnv, play_vector
 from .steps import Step
 
@@ -24,11 +25,13 @@ __all__ = [
     "Clinic",
     "Discretizer",
     "Ending",
+    "PolicyEvaluation",
     "ProblemEnv",
     "Step",
     "TableOutcome",
     "check_env",
     "env_interface",
+    "evaluate_policy",
     "make_discretizer",
     "play_vector",
     "problem_from_table",

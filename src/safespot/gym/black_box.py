@@ -82,9 +82,9 @@ class BlackBox(Displayed):
 
     Examples:
         >>> import safespot as ss
-        >>> died = ss.Ending(reward=0, constraints=1)
+        >>> died = ss.gym.Ending(reward=0, constraints=1)
         >>> edges = [[0.5, 1.0, 1.5], [0.3]]  # of the tumor, of the drug
-        >>> box = ss.BlackBox(ss.gym.Clinic(), horizon=14, states=edges, endings=died)
+        >>> box = ss.gym.BlackBox(ss.gym.Clinic(), horizon=14, states=edges, endings=died)
         >>> print(box.interface["states"], box.interface["actions"], box.interface["senses"])
         9 5 ('<=',)
         >>> box.state(7)  # what a number stands for: entries that were cut are bins
@@ -379,7 +379,7 @@ def env_interface(env: Any, **declarations: Any) -> dict[str, Any]:
     Examples:
         >>> import gymnasium
         >>> import safespot as ss
-        >>> interface = ss.env_interface(gymnasium.make("safespot/machine-v0"))
+        >>> interface = ss.gym.env_interface(gymnasium.make("safespot/machine-v0"))
         >>> print(interface["states"], interface["horizon"], interface["ranges"])
         2 2 {'reward': (0.0, 10.0), 'constraints': ((0.0, 4.0),)}
 

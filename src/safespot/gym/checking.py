@@ -20,10 +20,10 @@ def check_env(env: Any, episodes: int = 20, seed: int = 0, **declarations: Any) 
     Examples:
         >>> import safespot as ss
         >>> edges = [[0.5, 1.0, 1.5], [0.3]]  # of the tumor, of the drug
-        >>> print(ss.check_env(ss.gym.Clinic(), horizon=14, states=edges)[0])
+        >>> print(ss.gym.check_env(ss.gym.Clinic(), horizon=14, states=edges)[0])
         step ..., state: an episode ended early, with ..., and no ending is declared for it. ...
-        >>> died = ss.Ending(reward=0, constraints=1)
-        >>> ss.check_env(ss.gym.Clinic(), horizon=14, states=edges, endings=died)
+        >>> died = ss.gym.Ending(reward=0, constraints=1)
+        >>> ss.gym.check_env(ss.gym.Clinic(), horizon=14, states=edges, endings=died)
         []
 
     """

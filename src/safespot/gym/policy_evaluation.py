@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +11,10 @@ from numpy.typing import ArrayLike
 from ..arrays import Float, as_count, as_policy, frozen
 from ..display import Displayed
 from ..errors import InvalidOption
-from ..evidence.deployment import Policy, as_array
 from ..evidence.interface import Doubts, make_interface
 from ..model.simulation import streams
 from ..names import Names
 from .black_box import BlackBox, as_box
-from .discretizers import Discretizer
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -26,7 +23,7 @@ class PolicyEvaluation(Displayed):
 
     Examples:
         >>> import safespot as ss
-        >>> found = ss.evaluate_policy(ss.gym.ProblemEnv("machine"), [[1, 0], [1, 0]], episodes=200)
+        >>> found = ss.gym.evaluate_policy(ss.gym.ProblemEnv("machine"), [[1, 0], [1, 0]], episodes=200)
         >>> print(found.rewards.shape, bool(abs(found.value - 8.0) < 4 * found.value_error))
         (200,) True
 
@@ -74,31 +71,33 @@ class PolicyEvaluation(Displayed):
 
 
 def evaluate_policy(
-    env: Any, policy: ArrayLike | Policy, episodes: int, seed: int = 0, **declarations: Any
+    env: Any, policy: ArrayLike, episodes: int, seed: int = 0, **declarations: Any
 ) -> PolicyEvaluation:
     """Play a policy in an environment, and say what it earned and used.
 
     Args:
         env: a `BlackBox`, or an environment with the declarations of one. The horizon is the policy's where none is
-            declared, and so are the states where the policy has a discretizer.
-        policy: ``[H,S,A]`` or ``[S,A]``, or a `Policy`.
+            declared.
+        policy: ``[H,S,A]`` or ``[S,A]``.
         episodes: how many.
         seed: of the first reset and of the actions.
         **declarations: of a `BlackBox`, where `env` is none.
 
-    Nothing is learned, and nothing proven: `certify_by_trial` does that with the same episodes.
+    Nothing is learned, and nothing proven: `certify` does that with the same episodes.
 
     Examples:
         >>> import safespot as ss
         >>> env = ss.gym.ProblemEnv("machine")
-        >>> ss.evaluate_policy(env, [[1, 0], [1, 0]], episodes=200).constraints
+        >>> ss.gym.evaluate_policy(env, [[1, 0], [1, 0]], episodes=200).constraints
         array([0.])
 
     """
     n = as_count("episodes", episodes, least=1, error=InvalidOption)
-    box = _box(env, policy, declarations)
+    if not isinstance(env, BlackBox) and np.ndim(policy) == 3:
+        declarations = {"horizon": np.shape(policy)[0], **declarations}
+    box = as_box(env, declarations)
     f = make_interface(**box.interface)
-    pi = as_policy(as_array(policy), (f.H, f.S, f.A), f.mask)
+    pi = as_policy(policy, (f.H, f.S, f.A), f.mask)
     seed = as_count("seed", seed, least=0, error=InvalidOption)
     rng = streams(seed).actions
     played = [box.play(pi, rng.random(f.H), seed if t == 0 else None) for t in range(n)]
@@ -108,18 +107,6 @@ def evaluate_policy(
         names=f.names,
         doubts=Doubts.of(played).sentences(),
     )
-
-
-def _box(env: Any, policy: ArrayLike | Policy, declarations: Mapping[str, Any]) -> BlackBox:
-    """The environment as a box, with what the policy itself can declare."""
-    said = dict(declarations)
-    if not isinstance(env, BlackBox):
-        if np.ndim(policy) == 3:
-            said.setdefault("horizon", np.shape(policy)[0])
-        if isinstance(policy, Policy) and policy.discretizer is not None:
-            seen = policy.discretizer
-            said.setdefault("states", Discretizer(seen.states, seen.number))
-    return as_box(env, said)
 
 
 def _error(values: Float) -> Any:

@@ -1,231 +1,126 @@
-"""`certify`: what a learner's data say, with confidence, about the safety of a policy.
+"""`certify`: one verb for every verdict on a policy's safety.
 
-With the radii of the theorems (scale 1), ``phi`` of a pair bounds the error of its signals and of its transitions at
-once. Backward from the last step,
-
-    lower_h(s,a) = max( g_hat - phi + p_hat lower_{h+1}, 0 ),
-    upper_h(s,a) = min( g_hat + phi + p_hat upper_{h+1}, remaining ),
-
-enclose the value of any Markov policy, chosen from the same data or not, because the bound on the transitions holds
-for every value function at once. A pair without data has the bounds 0 and `remaining`.
-
-In terms of gaps to the cap, the upper bound is the recursion of truncated evaluation (`spot.planning`) on
-``1 - g_hat - phi``; the lower bound is the same recursion on ``g_hat - phi``. One evaluation does both.
+| source | without a policy | with one |
+|---|---|---|
+| a run | what was played | |
+| a durable learner | what was played | what its data say of the policy |
+| a learner | what its data say of its policy for the coming episode | what they say of this one |
+| a log | the practice that made it | a trial: the policy that made it |
+| a problem, an environment, episodes | | a trial |
 """
 
 from __future__ import annotations
 
-import math
-from typing import NamedTuple
+from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Float, Policy, as_policy
+from ..arrays import as_count
+from ..data.logs import Log
 from ..errors import InvalidOption
-from ..evidence.certificate import Certificate, data_digest, issue, more_episodes, policy_digest
-from ..evidence.totals import Totals, bounds_at
-from ..kernels.jit import kernel
-from ..learners.learner import Learner, OnlineLearner
-from ..spot.optimism import Radii, pair_bonus, threshold_bounds, transition_radius
-from ..spot.planning import evaluate_policy
-from ..spot.visits import Statistics
+from ..evidence.certificate import Certificate
+from ..evidence.meter import as_delta
+from ..learners.learner import Learner
+from ..storage.durable import DurableLearner
+from ..training.run import Run
+from .model_bounds import judge_by_data
+from .played import judge_played, past_of_durable, past_of_log, past_of_run
+from .trial import open_source, try_policy
 
-LEAST = math.log(20.0)  # ln(SAHT/delta) from which the radii are proven (D3)
-
-
-class LearnedModel(NamedTuple):
-    """What a learner's data say, in inside units, and how far they can be from the truth."""
-
-    means: Float  # [1+m, H, S*A]: reward, then constraints; 0 where nothing was seen
-    phi: Float  # [H, S*A]: the error of a pair; infinite where too little was seen
-    weight: Float  # [H, S*A]: 1 / n; 0 where nothing was seen
-    start: Float  # [S]: the start distribution, as far as it is known
-    phi_0: float  # the error of the start; 0 where it is known
-    lower: Float  # [m]: of the thresholds
-    upper: Float  # [m]
+DELTA = 0.05
 
 
-def certify(learner: OnlineLearner, policy: ArrayLike | None = None) -> Certificate:
-    """What the learner's data say about the safety of `policy` ``[H,S,A]``; None: of its policy for the coming episode.
+def certify(  # every source has its own arguments, and there is one verb for all of them
+    source: Any,
+    policy: ArrayLike | None = None,
+    *,
+    episodes: int | None = None,
+    most: int | None = None,
+    delta: float | None = None,
+    seed: int = 0,
+    thresholds: ArrayLike | None = None,
+    constraint_totals: ArrayLike | None = None,
+    threshold_totals: ArrayLike | None = None,
+    **declarations: Any,
+) -> Certificate:
+    """Return what is proven of a policy's safety, and what that rests on.
 
-    It holds for every Markov policy at once, however it was found, at every moment up to the learner's T. It uses the
-    radii that are proven, never `bonus_scale` or `threshold_scale`.
+    - *What was played*: of a run, a durable learner, or a log. The certificate is about the policy that played, about a
+      mixture (`certificate.since` is its first episode, ``run.mixture(certificate)`` draws policies), or about the
+      practice behind a log.
+    - *A trial*: of a policy in a problem or an environment, or in records of its episodes. It stops as soon as every
+      constraint is decided. An action that the policy never takes is an `InvalidEpisode`.
+    - *What a learner's data say* of any policy: wide bounds, for all policies at once.
+
+    Signals that were cut off (`BlackBox(clip=True)`) and episodes that a log left out prove nothing about what they
+    were: the certificate then says "unknown", and why.
+
+    Args:
+        source: a `Run`, a `Log`, a learner, a durable one; a `Problem`; a `BlackBox`, or an environment with the
+            declarations of one; or `Episode` records of the policy, with their ``interface=``.
+        policy: ``[H,S,A]`` or ``[S,A]``, fixed before its episodes; for a learner's data it need not be.
+        episodes: of a trial, the number that it is sharpest for: what it may take (`episodes_needed`), not the most
+            that could be played. By default 4,000, or as many as there are.
+        most: of a trial, the largest number; by default `episodes`.
+        delta: the confidence is 1 - delta; by default 0.05, and a learner's own where its data are asked.
+        seed: of a trial's noise, which differs from that of any training with the same seed.
+        thresholds: of a trial or a log, the limits where they are known, ``[m]`` or ``[m,H]``, by default those that
+            the log was read with; None: episodes show samples of them. A learner's are its own.
+        constraint_totals: likewise, (low, high), one for all constraints or one each: where an episode's total lies,
+            if that is a smaller range than that of H steps. It is decided sooner with it.
+        threshold_totals: the same of an episode's threshold samples.
+        **declarations: of a `BlackBox`; of records, ``interface=problem.interface``.
 
     Examples:
         >>> import safespot as ss
-        >>> problem = ss.problems.make("bandit")
-        >>> learner = ss.Uniform(**problem.interface, episodes=2000)
-        >>> run = ss.learn(problem, learner)
-        >>> ss.certify(learner, policy=[[0, 1]]).verdict  # the safe arm alone
+        >>> problem = ss.problems.make("machine")
+        >>> gentle, fast = [[1, 0], [1, 0]], [[0, 1], [0, 1]]
+        >>> ss.certify(problem, gentle).verdict  # a trial
         ('safe',)
+        >>> ss.certify(problem, fast, episodes=1000).verdict
+        ('unsafe',)
+        >>> run = ss.learn(problem, ss.Fixed(**problem.interface, episodes=500, policy=gentle))
+        >>> certificate = ss.certify(run)  # what was played
+        >>> print(certificate.verdict, certificate.subject, certificate.covers(run.policy))
+        ('safe',) policy True
+        >>> ss.certify(ss.Spot(**problem.interface, episodes=500, slack=1.0), gentle).verdict  # what its data say: none
+        ('unknown',)
 
     """
-    own = plain_learner(learner)
-    evidence = gather(own)
-    f, finished = own.interface, int(own.state.finished[0])
-    pi = own.policy if policy is None else as_policy(policy, (f.H, f.S, f.A), f.mask)
-    lower, upper, guess, spread = _evaluate(own, evidence, pi)
-    half = (evidence.upper - evidence.lower) / 2.0
-    more = more_episodes(
-        np.abs(guess[1:] - evidence.lower - half) - spread.unexplored, spread.radii + half, finished
-    )
-    units, delta = f.units, own.options.delta
-    scale = np.abs(units.constraints.scale)
-    return issue(
-        more=more,
-        difference_bounds=(
-            scale * (lower[1:] - evidence.upper),
-            scale * (upper[1:] - evidence.lower),
-        ),
-        value_bounds=units.bounds(lower[1:], upper[1:], f.H),
-        threshold_bounds=units.bounds(evidence.lower, evidence.upper, f.H),
-        reward_bounds=tuple(
-            float(units.reward.total_outside(end[0], f.H)) for end in (lower, upper)
-        ),
-        senses=units.senses,
-        names=f.names.of_limits,
-        confidence=1.0 - delta,
-        difference_confidence=1.0 - delta,
-        episodes=finished,
-        basis=(
-            f"It rests on a model of the {finished:,} episodes that a learner has seen. The bounds hold for every "
-            "policy at once, also for one chosen from these data, and so are wide; fresh episodes of this one decide "
-            "sooner (certify_by_trial). Episodes beyond the learner's T need a learner with a larger one."
-        ),
-        assumptions=_assumptions(own),
-        subject="policy",
-        policy_digest=policy_digest(pi),
-        data_digest=data_digest(own),
-        doubts=f.doubts.sentences(model=True),
-    )
-
-
-def plain_learner(given: OnlineLearner) -> Learner:
-    """The learner itself, where a durable or a guarded one is given."""
-    if not isinstance(given, OnlineLearner):
-        raise InvalidOption(f"expected a learner, got {type(given).__name__}.")
-    return given.learner.guarded
-
-
-def gather(learner: Learner) -> LearnedModel:
-    """The learner's data with the radii of the theorems."""
-    f, planned, finished = learner.interface, learner.options.episodes, learner.episode - 1
-    if not isinstance(getattr(learner.rates, "radii", None), Radii):
+    limits = {
+        "thresholds": thresholds, "constraint_totals": constraint_totals, "threshold_totals": threshold_totals,
+    }  # fmt: skip
+    trial = {"episodes": episodes, "most": most, **declarations}
+    share = as_delta(DELTA if delta is None else delta)
+    if isinstance(source, Run):
+        _refuse("a run was played by its own policies", policy=policy, **trial, **limits)
+        return judge_played(past_of_run(source), share)
+    if isinstance(source, Learner | DurableLearner):
+        _refuse("a learner has its own declarations, and nothing is played", **trial, **limits)
+        if isinstance(source, DurableLearner) and policy is None:
+            return judge_played(past_of_durable(source), share)
+        learner = source.learner.guarded
+        if delta not in (None, learner.options.delta):
+            _refuse(f"a learner's data have its own, {learner.options.delta:g}", delta=delta)
+        return judge_by_data(learner, policy)
+    if isinstance(source, Log):
+        limits["thresholds"] = source.thresholds if thresholds is None else thresholds
+        if policy is None:
+            _refuse("a log without a policy is no trial", **trial)
+            return judge_played(past_of_log(source, limits), share)
+    if policy is None:
         raise InvalidOption(
-            f"{type(learner).__name__} has no radii that hold for every policy at once: its certificates come from its "
-            "own trials (learner.certificates). Try a policy afresh (certify_by_trial), or judge what was played "
-            "(certify_played)."
+            "say of which policy: certify(source, policy). Without one it takes a Run, a Log or a learner, got "
+            f"{type(source).__name__}."
         )
-    if planned is not None and finished > planned:
-        raise InvalidOption(
-            f"the learner has seen {finished} episodes, more than its T = {planned}, for which alone its radii are "
-            "proven. Let a learner with a larger T, or an anytime one, observe them; or use "
-            "certify_by_trial."
-        )
-    radii, statistics = proven(learner.rates.radii), learner.statistics
-    n = statistics.n
-    phi = np.empty(n.shape)
-    for h in range(f.H):
-        # An error in a transition reaches as far as the values after it, which lie in [0, H - 1 - h].
-        step_bonuses(radii._replace(H=float(f.H - 1 - h)), statistics, h, phi[h])
-    start, phi_0 = np.zeros(f.S), 0.0
-    if f.start is not None:
-        start[f.start] = 1.0
-    elif finished > 0:
-        start, phi_0 = statistics.starts / finished, transition_radius(radii, float(finished))
-    lower, upper = learner.state.lower.copy(), learner.state.upper.copy()
-    if isinstance(learner.window, Totals):
-        if learner.options.window < 1.0:
-            raise InvalidOption(
-                "bounds of a window's mean threshold, as estimator='total' has them with window < 1, certify nothing: "
-                "the thresholds may drift. Judge what was played instead (certify_played, SafetyMeter)."
-            )
-        # A fifth of delta, as every family of events has; two sides of each constraint.
-        lower, upper = bounds_at(learner.window, math.log(10.0 * f.m / learner.options.delta))
-    elif learner.options.thresholds is None:
-        threshold_bounds(radii, learner.window, lower, upper)
-    visits = np.maximum(n, 1)
-    weight = np.where(n > 0, 1.0 / visits, 0.0)
-    return LearnedModel(statistics.sums / visits, phi, weight, start, phi_0, lower, upper)
-
-
-def proven(radii: Radii) -> Radii:
-    """The radii for which the theorems are proven, whatever the learner plays with.
-
-    Both bounds on the transitions have their own share of delta (D3), so the smaller one may be taken. Where a problem
-    is so small that the proof of D3 does not reach it, the radii are those of a smaller delta.
-    """
-    lift = max(0.0, LEAST - radii.L_p)
-    return radii._replace(
-        L_r=radii.L_r + lift, L_p=radii.L_p + lift, L_b=radii.L_b + lift,
-        bonus_scale=1.0, threshold_scale=1.0, bernstein=True, clip=True,
-    )  # fmt: skip
-
-
-@kernel
-def step_bonuses(radii: Radii, statistics: Statistics, h: int, phi: Float) -> None:
-    """The bonus of every pair of step h."""
-    for pair in range(phi.shape[0]):
-        phi[pair] = pair_bonus(radii, statistics, h, pair)
-
-
-class _Spread(NamedTuple):
-    """Why the bounds of a policy are apart."""
-
-    radii: float  # the errors that it meets on its way, added up
-    unexplored: float  # what may hide where too little was seen
-
-
-def _evaluate(
-    learner: Learner, evidence: LearnedModel, pi: Policy
-) -> tuple[Float, Float, Float, _Spread]:
-    """Lower and upper bounds of a policy's values, their plain estimates, ``[1+m]`` each, and what lies between."""
-    means, phi = evidence.means, evidence.phi
-    components, H, _ = means.shape
-    unseen = np.isinf(phi)
-    remaining = np.arange(H, 0, -1.0)[:, None]
-    deficit = np.concatenate(
-        [
-            1.0 - means - phi,  # gaps of the upper bounds
-            means - phi,  # the lower bounds themselves
-            means,
-            np.where(unseen, 0.0, phi)[None],
-            np.where(unseen, remaining, 0.0)[None],
-        ]
+    seed = as_count("seed", seed, least=0, most=None, error=InvalidOption)
+    return try_policy(
+        open_source(source, policy, seed, declarations), limits, share, episodes, most
     )
-    _, values = evaluate_policy(
-        learner.statistics.successors,
-        deficit,
-        evidence.weight,
-        np.array(pi),
-        np.zeros(len(deficit) - 1),
-    )
-    at_start = ((H - values) * evidence.start).sum(axis=1)
-    gap, low, guess, (radii, unexplored) = np.split(at_start, np.arange(1, 4) * components)
-    # D5: the error of a learned start is one more step's.
-    upper = H - (gap - evidence.phi_0).clip(0.0)
-    lower = np.minimum((low - evidence.phi_0).clip(0.0), upper)  # rounding may not turn them round
-    return lower, upper, guess, _Spread(float(radii) + evidence.phi_0, float(unexplored))
 
 
-def _assumptions(learner: Learner) -> tuple[str, ...]:
-    options = learner.options
-    planned = (
-        f"the learner sees at most {options.episodes:,} episodes in all, those before a warm start included"
-        if options.episodes is not None
-        else "every episode that the learner has ever seen is counted, those before a warm start included"
-    )
-    limits = (
-        "the thresholds do not change over the episodes, and whether a step shows a threshold sample does not depend "
-        "on what the sample would be"
-        if options.thresholds is None
-        else "the thresholds are the ones that were given"
-    )
-    return (
-        "the next state, the reward and the signals depend on the past only through step, state and action",
-        "every signal lies in its declared range, and its mean does not change over the episodes",
-        limits,
-        planned,
-        "the policy is played as it stands here, in the same process that was learned from",
-    )
+def _refuse(reason: str, **arguments: Any) -> None:
+    """Raise where something was passed that does not go with this source."""
+    names = [name for name, value in arguments.items() if value is not None]
+    if names:
+        raise InvalidOption(f"unexpected {', '.join(names)}: {reason}.")

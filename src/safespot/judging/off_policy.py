@@ -29,13 +29,13 @@ from ..arrays import Bool, Episode, Float, Policy, as_policy
 from ..data.logs import Log
 from ..errors import InvalidModel, InvalidOption
 from ..evidence.behaviour import as_behaviour
-from ..evidence.certificate import Certificate, policy_digest
+from ..evidence.certificate import Certificate, issue, policy_digest
 from ..evidence.differences import Declared, declare
 from ..evidence.interface import Interface, make_interface
 from ..evidence.meter import as_delta
 from ..evidence.statements import (
+    as_bounds,
     assumed_of_thresholds,
-    certificate_of,
     episode_sums,
     levels,
     lower_bounds,
@@ -276,12 +276,12 @@ def _certificate(
     log: Log, f: Interface, declared: Declared, pi: Policy, delta: float, low: Float, rows: Float
 ) -> Certificate:
     n = len(rows)
-    return certificate_of(
-        declared,
+    return issue(
         f,
-        low,
-        n,
+        as_bounds(declared, f, low),
         delta,
+        episodes=n,
+        difference_confidence=1.0 - 2.0 * delta,
         basis=(
             f"It rests on {n:,} episodes of a log that others played, weighted by how much likelier the policy would "
             "have acted as they did, by confidence sequences. "

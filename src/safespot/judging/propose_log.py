@@ -7,7 +7,7 @@ enough:
 - an action that nobody took in a state stays out of it;
 - one that was taken there in fewer than `cases` cases stays out too, unless it is what was done there most often.
 
-Nothing of the policy is proven by that. What the log does prove is about the practice that made it (`certify_played`)
+Nothing of the policy is proven by that. What the log does prove is about the practice that made it (`certify`)
 and about the limits; a trial of the policy proves the rest.
 """
 
@@ -24,10 +24,10 @@ from ..arrays import Float, Policy, as_count, frozen
 from ..data.empirical import pool_log
 from ..data.logs import Log
 from ..errors import InvalidFile, InvalidOption
-from ..evidence.certificate import Certificate, issue, policy_digest
+from ..evidence.certificate import Bounds, Certificate, issue, policy_digest
 from ..evidence.differences import Declared, declare
 from ..evidence.interface import Interface, make_interface
-from ..evidence.lengths import episodes_to_proof
+from ..evidence.lengths import episodes_needed
 from ..evidence.meter import as_delta
 from ..evidence.statements import episode_sums, lower_bounds, statements
 from ..files import checksum
@@ -39,7 +39,7 @@ from ..planning.counted import Known, Pooled, count_model, imagine
 from ..planning.errors import standard_errors
 from ..planning.process import Plan
 from . import reasons
-from .played import Certified, certify_played
+from .certify import certify
 from .reasons import Estimate, Followed, Seen
 
 HOPELESS = 1e-3  # of a deviation: a room that takes a trial of millions of episodes
@@ -59,7 +59,7 @@ class Proposal:
         >>> coin = [[0.5, 0.5], [0.5, 0.5]]
         >>> ss.write_log("past.csv", [ss.play(problem, coin, noise, t) for t in range(1, 501)])
         >>> proposal = ss.propose(ss.read_log("past.csv", **problem.interface))
-        >>> print(proposal.certificate.verdict, proposal.practice.certificate.verdict)
+        >>> print(proposal.certificate.verdict, proposal.practice.verdict)
         ('unknown',) ('unsafe',)
         >>> bool(ss.evaluate(problem.cmdp, proposal.policy).constraints[0] <= problem.cmdp.limits[0])
         True
@@ -69,7 +69,7 @@ class Proposal:
     policy: Policy  # [H, S, A]
     certificate: Certificate  # of this policy: "unknown" until it is tried, unless it is the one that made the log
     reasons: tuple[str, ...]  # sentences
-    practice: Certified  # what the log proves of what was done
+    practice: Certificate  # what the log proves of what was done
     trial_episodes: (
         int | None
     )  # about how many a trial takes to prove it; None: more will not, as it stands
@@ -92,7 +92,7 @@ class Proposal:
             "room_errors": self.room_errors.tolist(),
             "threshold_bounds": [end.tolist() for end in self.threshold_bounds],
             "certificate": self.certificate.as_dict(),
-            "practice": self.practice.certificate.as_dict(),
+            "practice": self.practice.as_dict(),
             "policy": self.policy.tolist(),
         }
 
@@ -148,10 +148,16 @@ def propose(
         "trial", len(log.episodes) if trial is None else trial, least=1, error=InvalidOption
     )
     given = log.thresholds if thresholds is None else thresholds
-    totals = {"constraint_totals": constraint_totals, "threshold_totals": threshold_totals}
     f = make_interface(**log.interface)
-    declared = declare(f, given, *totals.values())
-    practice = certify_played(log, delta, behaviour, thresholds=given, **totals)
+    declared = declare(f, given, constraint_totals, threshold_totals)
+    practice = certify(
+        log,
+        behaviour,
+        delta=delta,
+        thresholds=given,
+        constraint_totals=constraint_totals,
+        threshold_totals=threshold_totals,
+    )
     seen = _look(log, f, declared, delta)
     odd = contradictions_of(pool_log(log, stationary=False), f.A)
     pooled = pool_log(log, f.stationary and not odd)
@@ -241,7 +247,7 @@ def _proposal(
     f: Interface,
     declared: Declared,
     delta: float,
-    practice: Certified,
+    practice: Certificate,
     seen: Seen,
     plan: Plan,
     values: Float,
@@ -257,7 +263,7 @@ def _proposal(
     takes = _trial_episodes(room, scale * seen.spread, worst, delta)
     policy = frozen(plan.policy)
     proven = units.bounds(seen.lower, seen.upper, f.H)
-    certificate = practice.certificate
+    certificate = practice
     if not certificate.covers(policy):
         certificate = _unproven(log, f, declared, delta, policy, proven, takes)
     estimate = Estimate(
@@ -269,7 +275,7 @@ def _proposal(
     said = (
         reasons.episodes(log),
         *counted,
-        *reasons.practice(log, f, practice.certificate, seen),
+        *reasons.practice(log, f, practice, seen),
         *reasons.limits(log, f, declared, proven, delta),
         *reasons.planned(log, f, estimate, seen, plan),
         reasons.proof(certificate, takes),
@@ -285,7 +291,7 @@ def _trial_episodes(room: Float, deviation: Float, worst: Float, delta: float) -
     if not (room > HOPELESS * deviation).all():
         return None
     return max(
-        episodes_to_proof(r, d, delta, constraints=len(room), worst=w)
+        episodes_needed(r, d, delta, constraints=len(room), worst=w)
         for r, d, w in zip(room.tolist(), deviation.tolist(), worst.tolist(), strict=True)
     )
 
@@ -302,17 +308,18 @@ def _unproven(
     """What is known of a policy that nobody has played: where its values can be at all, and where the limits are."""
     scale, units = np.abs(f.units.constraints.scale), f.units
     ends = [float(units.reward.total_outside(x, f.H)) for x in (0.0, float(f.H))]
+    bounds = Bounds(
+        difference=(scale * declared.least, scale * (declared.least + declared.width)),
+        value=units.bounds(declared.values[0], declared.values[1], f.H),
+        threshold=thresholds,
+        reward=(ends[0], ends[1]),
+    )
     return issue(
-        more=np.full(f.m, np.inf if takes is None else float(takes)),
-        difference_bounds=(scale * declared.least, scale * (declared.least + declared.width)),
-        value_bounds=units.bounds(declared.values[0], declared.values[1], f.H),
-        threshold_bounds=thresholds,
-        reward_bounds=(ends[0], ends[1]),
-        senses=units.senses,
-        names=f.names.of_limits,
-        confidence=1.0 - delta,
-        difference_confidence=1.0 - delta,
+        f,
+        bounds,
+        delta,
         episodes=0,
+        more=np.full(f.m, np.inf if takes is None else float(takes)),
         basis=(
             f"Nobody has played this policy: it was planned from {len(log.episodes):,} episodes of a log, which prove "
             "nothing about it. Its own episodes in a trial can."

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidFile, InvalidOption, UnknownName, unknown
+from ..evidence.certificate import policy_digest
 from ..files import read_arrays
 from .baselines import (
     DOPE,
@@ -54,6 +55,7 @@ __all__ = [
     "make",
     "names",
     "options",
+    "policy_digest",
     "required",
 ]
 

@@ -50,7 +50,7 @@ class EpochsOptions(AnyOptions):
 
     Examples:
         >>> import safespot as ss
-        >>> ss.EpochsOptions(stance=0.5).xi
+        >>> ss.learners.EpochsOptions(stance=0.5).xi
         0.5
 
     Args:

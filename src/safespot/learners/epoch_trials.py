@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import Float, InsideEpisode, Policy, frozen
-from ..evidence.certificate import Certificate, issue, policy_digest
+from ..evidence.certificate import Bounds, Certificate, issue, policy_digest
 from ..evidence.differences import Declared, hinted, reward_shares, value_total
 from ..evidence.interface import Interface
 from ..evidence.joint import Evidence, evidence_of, least_sum
@@ -263,17 +263,18 @@ def certify_trial(
         values = lower + differences[0], lower + differences[1]
     scale = np.abs(units.constraints.scale)
     reward = [float(units.reward.total_outside(H * x, H)) for x in (bound[0], 1.0 - bound[1])]
+    bounds = Bounds(
+        difference=(scale * differences[0], scale * np.maximum(*differences)),
+        value=units.bounds(values[0], np.maximum(*values), H),
+        threshold=units.bounds(lower, upper, H),
+        reward=(reward[0], max(reward)),
+    )
     certificate = issue(
-        more=np.zeros(f.m),
-        value_bounds=units.bounds(values[0], np.maximum(*values), H),
-        threshold_bounds=units.bounds(lower, upper, H),
-        difference_bounds=(scale * differences[0], scale * np.maximum(*differences)),
-        reward_bounds=(reward[0], max(reward)),
-        senses=units.senses,
-        names=f.names.of_limits,
-        confidence=1.0 - delta,
-        difference_confidence=max(0.0, 1.0 - delta * (1.0 + (1.0 - REWARD) * (f.m - 1) / 4.0)),
+        f,
+        bounds,
+        delta,
         episodes=n,
+        difference_confidence=1.0 - delta * (1.0 + (1.0 - REWARD) * (f.m - 1) / 4.0),
         basis=(
             f"It rests on {n:,} episodes of this one policy, which was fixed before them, and on what all episodes "
             "before showed of the thresholds, by confidence sequences, which hold at every moment. With this "

@@ -26,7 +26,6 @@ from numpy.typing import ArrayLike, NDArray
 from ..arrays import Episode, Float, InsideEpisode, Int, Policy, as_count, as_policy, frozen
 from ..display import Displayed
 from ..errors import InUse, InvalidFile, InvalidModel, InvalidOption, SafespotError
-from ..evidence import deployment
 from ..evidence.certificate import policy_digest
 from ..evidence.differences import check_totals, declare
 from ..evidence.interface import Interface, make_interface
@@ -202,14 +201,6 @@ class Learner(Displayed, ABC):
     def certified(self) -> Any:
         """The best policy that it has proven to keep every limit, with its certificate; None: it has proven none."""
         return None
-
-    @property
-    def best_policy(self) -> deployment.Policy:
-        """The policy to deploy: the certified one, else the proposed one; its `status` says which."""
-        found, names = self.certified, self.interface.names
-        if found is None:
-            return deployment.Policy(self.proposal, names)
-        return deployment.Policy(found.policy, names, found.certificate)
 
     def _facts(self) -> dict[str, Any]:
         f, (low, high) = self.interface, self.threshold_bounds

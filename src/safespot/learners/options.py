@@ -283,9 +283,9 @@ class SpotOptions(DualOptions):
     Examples:
         >>> import safespot as ss
         >>> learner = ss.Spot(**ss.problems.make("machine").interface, episodes=500, slack=1.0, stance=0.5)
-        >>> learner.options == ss.SpotOptions(episodes=500, slack=1.0, stance=0.5)
+        >>> learner.options == ss.learners.SpotOptions(episodes=500, slack=1.0, stance=0.5)
         True
-        >>> ss.SpotOptions(episodes=500, slack=1.0, stance="optimistic").xi
+        >>> ss.learners.SpotOptions(episodes=500, slack=1.0, stance="optimistic").xi
         1.0
 
     Args:

@@ -59,7 +59,7 @@ class Ending(Displayed):
 
     Examples:
         >>> import safespot as ss
-        >>> died = ss.Ending(reward=0, constraints=1)  # where constraints count costs: death is never safe
+        >>> died = ss.gym.Ending(reward=0, constraints=1)  # where constraints count costs: death is never safe
         >>> died.payoffs(m=2).tolist()
         [0.0, 1.0, 1.0]
 
@@ -141,13 +141,13 @@ def problem_from_table(
     Examples:
         >>> import gymnasium
         >>> import safespot as ss
-        >>> problem = ss.problem_from_table(
+        >>> problem = ss.gym.problem_from_table(
         ...     gymnasium.make("FrozenLake-v1"),
         ...     horizon=10,
         ...     constraints=lambda outcome: outcome.ended and outcome.reward == 0,  # fell into a hole
         ...     thresholds=[0.2],
         ...     senses="<=",
-        ...     endings=ss.Ending(reward=0, constraints=0),
+        ...     endings=ss.gym.Ending(reward=0, constraints=0),
         ... )
         >>> round(ss.solve(problem.cmdp).value, 3)
         0.041

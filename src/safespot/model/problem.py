@@ -26,7 +26,8 @@ class Problem(Displayed):
     Examples:
         >>> import safespot as ss
         >>> cmdp = ss.problems.make("machine").cmdp
-        >>> problem = ss.Problem(cmdp, ss.Signals(rewards=ss.Deterministic(), thresholds=ss.Gaussian(0.2)))
+        >>> hints = ss.signals.Gaussian(0.2)
+        >>> problem = ss.Problem(cmdp, ss.signals.Signals(rewards=ss.signals.Deterministic(), thresholds=hints))
         >>> print(problem.interface["states"], problem.interface["senses"], problem.signals.thresholds)
         2 ('<=',) Gaussian(sd=0.2)
 

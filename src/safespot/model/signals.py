@@ -34,7 +34,7 @@ class Bernoulli(Displayed):
 
     Examples:
         >>> import safespot as ss
-        >>> problem = ss.Problem(ss.problems.make("bandit").cmdp, ss.Signals(rewards=ss.Bernoulli()))
+        >>> problem = ss.Problem(ss.problems.make("bandit").cmdp, ss.signals.Signals(rewards=ss.signals.Bernoulli()))
         >>> noise, safe = ss.streams(seed=0), [[0, 1]]  # which pays 2/5 on average
         >>> [float(ss.play(problem, safe, noise, t).rewards[0]) for t in range(1, 6)]
         [1.0, 0.0, 0.0, 1.0, 1.0]
@@ -50,7 +50,7 @@ class Beta(Displayed):
 
     Examples:
         >>> import safespot as ss
-        >>> problem = ss.Problem(ss.problems.make("bandit").cmdp, ss.Signals(rewards=ss.Beta(10_000)))
+        >>> problem = ss.Problem(ss.problems.make("bandit").cmdp, ss.signals.Signals(rewards=ss.signals.Beta(10_000)))
         >>> noise, safe = ss.streams(seed=0), [[0, 1]]  # which pays 2/5 on average
         >>> [round(float(ss.play(problem, safe, noise, t).rewards[0]), 1) for t in range(1, 6)]
         [0.4, 0.4, 0.4, 0.4, 0.4]
@@ -75,7 +75,8 @@ class Gaussian(Displayed):
 
     Examples:
         >>> import safespot as ss
-        >>> problem = ss.Problem(ss.problems.make("bandit").cmdp, ss.Signals(rewards=ss.Gaussian(sd=0.005)))
+        >>> signals = ss.signals.Signals(rewards=ss.signals.Gaussian(sd=0.005))
+        >>> problem = ss.Problem(ss.problems.make("bandit").cmdp, signals)
         >>> noise, safe = ss.streams(seed=0), [[0, 1]]  # which pays 2/5 on average
         >>> [round(float(ss.play(problem, safe, noise, t).rewards[0]), 1) for t in range(1, 6)]
         [0.4, 0.4, 0.4, 0.4, 0.4]
@@ -100,7 +101,8 @@ class Deterministic(Displayed):
 
     Examples:
         >>> import safespot as ss
-        >>> problem = ss.Problem(ss.problems.make("bandit").cmdp, ss.Signals(rewards=ss.Deterministic()))
+        >>> signals = ss.signals.Signals(rewards=ss.signals.Deterministic())
+        >>> problem = ss.Problem(ss.problems.make("bandit").cmdp, signals)
         >>> noise, safe = ss.streams(seed=0), [[0, 1]]  # which pays 2/5 on average
         >>> [float(ss.play(problem, safe, noise, t).rewards[0]) for t in range(1, 6)]
         [0.4, 0.4, 0.4, 0.4, 0.4]
@@ -123,7 +125,7 @@ class ByOutcome:
         >>> cmdp = ss.CMDP(walk, [[0.0], [0.0]], [[[0.1], [0.0]]], [0.5], senses="<=", horizon=5)
         >>> falls = np.zeros((1, 2, 1, 2))
         >>> falls[0, 0, 0, 1] = 1.0
-        >>> problem = ss.Problem(cmdp, ss.Signals(constraints=ss.ByOutcome(falls)))
+        >>> problem = ss.Problem(cmdp, ss.signals.Signals(constraints=ss.signals.ByOutcome(falls)))
         >>> episode = ss.play(problem, [[1.0], [1.0]], ss.streams(seed=2), 1)
         >>> print(episode.states, episode.constraints[:, 0])
         [0 0 1 1 1 1] [0. 1. 0. 0. 0.]
@@ -153,8 +155,8 @@ class Drift(Displayed):
 
     Examples:
         >>> import safespot as ss
-        >>> drift = ss.Drift(thresholds=[3.0], first=100, last=300)
-        >>> problem = ss.Problem(ss.problems.make("machine").cmdp, ss.Signals(drift=drift))
+        >>> drift = ss.signals.Drift(thresholds=[3.0], first=100, last=300)
+        >>> problem = ss.Problem(ss.problems.make("machine").cmdp, ss.signals.Signals(drift=drift))
         >>> [drift.progress(t) for t in (100, 200, 400)]  # while the budget moves from 1 to 3
         [0.0, 0.5, 1.0]
 
@@ -182,7 +184,7 @@ class Signals(Displayed):
 
     Examples:
         >>> import safespot as ss
-        >>> ss.Signals(thresholds=ss.Gaussian(sd=0.2))
+        >>> ss.signals.Signals(thresholds=ss.signals.Gaussian(sd=0.2))
         Signals(rewards=Bernoulli(), constraints=Bernoulli(), thresholds=Gaussian(sd=0.2), drift=None)
 
     """

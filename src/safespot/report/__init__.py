@@ -27,7 +27,7 @@ def write_report(store: Store | str | Path, path: str | Path | None = None) -> P
         ...     "episodes": 200, "seeds": 3, "problem": {"name": "machine"},
         ...     "learners": [{"name": "uniform"}, {"name": "spot", "options": {"slack": 1, "bonus_scale": 0.01}}],
         ... }
-        >>> store = ss.sweep(study, "results", workers=1, progress=False).store
+        >>> store = ss.experiments.sweep(study, "results", workers=1, progress=False).store
         >>> write_report(store, "report.html").name
         'report.html'
 
@@ -52,7 +52,7 @@ def write_figures(
         ...     "episodes": 200, "seeds": 3, "problem": {"name": "machine"},
         ...     "learners": [{"name": "uniform"}, {"name": "spot", "options": {"slack": 1, "bonus_scale": 0.01}}],
         ... }
-        >>> store = ss.sweep(study, "results", workers=1, progress=False).store
+        >>> store = ss.experiments.sweep(study, "results", workers=1, progress=False).store
         >>> [path.name for path in write_figures(store, "svg")]
         ['regret.svg', 'violation.svg', 'thresholds.svg', 'region.svg']
 

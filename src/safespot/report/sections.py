@@ -271,7 +271,7 @@ def _certificates(study: Study) -> str:
     return f"""<section><h2>May it be deployed?</h2>
 <p>What the learners' own data prove about the policy at the end, whatever it is and however it was found, with the
 confidence that they were made for. Such proofs need many episodes; fresh episodes of one policy decide sooner
-(<code>ss.certify_by_trial</code>).</p><ul>{said}</ul></section>"""
+(<code>ss.certify</code>).</p><ul>{said}</ul></section>"""
 
 
 def _about(study: Study, tables: dict[str, Table]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..evidence.certificate import Certificate
 from ..experiments import Store
-from ..judging.trial import certify_by_trial
+from ..judging.certify import certify
 from ..model.oracle import evaluate
 from .findings import Line, Study
 from .text import earned
@@ -62,9 +62,7 @@ def try_proposal(store: Store, study: Study) -> Tried | None:
     if policy is None:  # too large to be kept
         return None
     delta = line.group.about["learner_options"].get("delta", 0.05)
-    certificate = certify_by_trial(
-        study.problem, policy, max(2, study.episodes), delta=delta, early=True
-    )
+    certificate = certify(study.problem, policy, episodes=max(2, study.episodes), delta=delta)
     found = evaluate(study.problem.cmdp, policy)
     return Tried(
         study, line, proposal is not None, found.value, found.constraints.tolist(), certificate

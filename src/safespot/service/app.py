@@ -211,7 +211,7 @@ def _state(durable: DurableLearner, metered: Metered) -> dict[str, Any]:
 def _certificate(durable: DurableLearner) -> CertificateAnswer:
     learner = durable.learner
     if not isinstance(learner, SpotEpochs):
-        note = f"`{learner.name}` issues none by itself; safespot.certify_played says what its episodes prove."
+        note = f"`{learner.name}` issues none by itself; safespot.certify says what its episodes prove."
         return CertificateAnswer(certificates=0, certified=None, note=note)
     found = learner.certified
     return CertificateAnswer(

@@ -38,9 +38,10 @@ from .. import files
 from ..arrays import Episode, Float, Policy
 from ..display import Displayed
 from ..errors import InUse, InvalidFile, InvalidOption, SolverError
-from ..evidence.certificate import policy_digest
+from ..evidence.certificate import Certificate, policy_digest
 from ..evidence.interface import Interface
 from ..evidence.meter import SafetyMeter
+from ..evidence.mixture import Mixture
 from ..learners import Learner, load
 from ..learners.options import AnyOptions
 from ..syscalls import InterruptsDeferred, Lock
@@ -236,6 +237,10 @@ class DurableLearner(Displayed):
                 yield (learner.state.pi if own else None), episode
                 with contextlib.suppress(SolverError):  # as `observe` left it
                     learner.observe(episode, played)
+
+    def mixture(self, certificate: Certificate) -> Mixture:
+        """Return the policies that a certificate of what was played is about, to draw them as they were played."""
+        return Mixture(certificate, self.replay, self.first, self.episode - self.first)
 
     # What a user does
 

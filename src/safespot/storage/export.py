@@ -37,7 +37,7 @@ def export_episodes(path: str | Path, to: str | Path) -> int:
         >>> problem, noise = ss.problems.make("bandit"), ss.streams(seed=0)
         >>> with ss.open("line-3", ss.Uniform(**problem.interface, episodes=500)) as learner:
         ...     learner.observe(ss.play(problem, learner.policy, noise, learner.episode))
-        >>> ss.export_episodes("line-3", "episodes.csv")
+        >>> ss.logs.export_episodes("line-3", "episodes.csv")
         1
         >>> print(Path("episodes.csv").read_text())
         episode,step,state,action,reward,constraint_0,threshold_0,next_state,clipped,rejected,unfinished,hint_total,propensity,policy,policy_version

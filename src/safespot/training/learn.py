@@ -38,7 +38,7 @@ from ..model.simulation import (
 )
 from ..syscalls import InterruptsDeferred
 from .loop import Learning, Played, Playing, Truth, Watching, play_chunk
-from .metering import make_metering, shown
+from .metering import compare_policies, kept_sums, make_metering, shown
 from .metrics import ACCUMULATED, RECORDED, Optima, empty_record, empty_tracker, grid
 from .origin import origin_of
 from .progress import Progress
@@ -92,7 +92,9 @@ def learn(
             f"learn takes a Problem and a learner, got {type(problem).__name__} and "
             f"{type(learner).__name__}."
         )
-    make = functools.partial(Training, problem, learner, episodes, seed, record, track)
+    make = functools.partial(
+        Training, problem, learner, episodes, seed, record, track, keep_sums=True
+    )
     return carry_on(make, progress, callback)
 
 
@@ -171,7 +173,8 @@ def _play(training: Trainable, progress: bool, callback: Callback | None) -> Non
 class Training:
     """A run in the making: the arguments of `learn`, played chunk by chunk.
 
-    Between two chunks, `arrays` is all that a new one with the same arguments needs to go on (`restore`).
+    Between two chunks, `arrays` is all that a new one with the same arguments needs to go on (`restore`), but for the
+    sums of episodes: `keep_sums` is for runs that are played in one go.
     """
 
     def __init__(
@@ -183,6 +186,8 @@ class Training:
         record: str | int = "log",
         track: str = "every",
         optima: Optima | None = None,
+        *,
+        keep_sums: bool = False,
     ) -> None:
         total = check_episodes(learner, episodes)
         if track not in ("every", "grid"):
@@ -198,8 +203,12 @@ class Training:
         self.record = empty_record(grid(record, self.first, self.last), m)
         self.meter = learner.make_meter()
         self.metering = make_metering(
-            self.meter, len(self.record.episodes), checked=learner.declares_totals
+            self.meter,
+            len(self.record.episodes),
+            checked=learner.declares_totals,
+            sums=total if keep_sums else 0,
         )
+        self.before = learner.state.pi.copy()  # the policy as the last step left it
         self.streams = streams_at(problem, seed, learner.episode)
         self.optima = Optima(problem) if optima is None else optima
         offsets = np.r_[units.reward.offset, units.constraints.offset]
@@ -264,11 +273,13 @@ class Training:
         done = 0
         while done < n:
             with InterruptsDeferred():  # in a kernel, an interrupt could leave a SystemError
+                compare_policies(self.metering, self.before, learner.state.pi)
                 learner.make_room()
                 learning = Learning(
                     learner.rates, learner.state, learner.statistics, learner.window
                 )
                 done = play_chunk(self.playing, watching, learning, done, n)
+                self.before[:] = learner.state.pi
                 learner.settle()
             if self.metering.checked:
                 self._check_totals()
@@ -367,6 +378,8 @@ class Training:
         rows = int(record.written[0])
         last = int(record.episodes[rows - 1]) if rows else self.learner.episode
         optimum = float(self.optima(np.array([last]))[0])
+        played = self.learner.episode - self.first
+        compare_policies(self.metering, self.before, self.learner.state.pi)
         return Run(
             **self.rows(slice(0, rows)),
             policy=self.learner.policy,
@@ -376,7 +389,8 @@ class Training:
             track=self.track,
             seconds=self.seconds,
             origin=self.origin,
-            played=self.learner.episode - self.first,
+            played=played,
+            sums=kept_sums(self.metering, played),
         )
 
 

@@ -21,12 +21,13 @@ from ..arrays import Episode, Float, Int, as_count, frozen
 from ..errors import InvalidEpisode, InvalidOption
 from ..evidence.interface import make_interface
 from ..evidence.meter import meter_episode, read_meter
+from ..evidence.statements import episode_sums
 from ..gym.black_box import BlackBox, as_box
 from ..learners.learner import Learner, OnlineLearner
 from ..model.simulation import streams
 from ..syscalls import InterruptsDeferred
 from .learn import CHUNK_SECONDS, carry_on, check_episodes
-from .metering import make_metering, shown
+from .metering import compare_policies, kept_sums, make_metering, shown
 from .metrics import add_shortfalls, grid
 from .origin import origin_of
 from .recorded import Callback
@@ -69,7 +70,7 @@ def learn_env(
     Examples:
         >>> import safespot as ss
         >>> env = ss.gym.ProblemEnv("machine")
-        >>> learner = ss.Spot(**ss.env_interface(env), episodes=500, slack=1.0)
+        >>> learner = ss.Spot(**ss.gym.env_interface(env), episodes=500, slack=1.0)
         >>> run = ss.learn_env(env, learner, episodes=20)
         >>> print(learner.episode, run.values[-1], run.constraint_values[-1])
         21 10.0 [4.]
@@ -117,8 +118,9 @@ class EnvTraining:
             box.constraint_totals, None if known else box.threshold_totals
         )
         self.metering = make_metering(
-            self.meter, len(self.wanted), checked=False
+            self.meter, len(self.wanted), checked=False, sums=total
         )  # the box and the learner do
+        self.before = learner.state.pi.copy()  # the policy that played the last episode
 
     @property
     def remaining(self) -> int:
@@ -145,6 +147,8 @@ class EnvTraining:
     def episode(self, t: int) -> None:
         """Play episode t and learn from it; where it cannot be, nothing has happened."""
         learner = self.learner
+        compare_policies(self.metering, self.before, learner.state.pi)
+        self.before[:] = learner.state.pi
         uniforms = self.rng.random(learner.interface.H)
         try:
             played = self.box.play(
@@ -170,6 +174,8 @@ class EnvTraining:
         self.episodes.append(played)
         add_shortfalls(played.constraints, played.thresholds, self.asked, self.senses, self.sums)
         metering, inside = self.metering, self.learner.interface.check(played)
+        if len(self.episodes) <= len(metering.sums.totals):
+            metering.sums.totals[len(self.episodes) - 1] = episode_sums(inside)
         meter_episode(metering.declared, metering.state, inside, metering.x)
         self.meter.interface.doubts.note(played)
         if row is not None:
@@ -210,6 +216,7 @@ class EnvTraining:
 
     def result(self) -> Run:
         """The run so far; what only the truth could tell is missing."""
+        compare_policies(self.metering, self.before, self.learner.state.pi)
         return Run(
             **self.rows(slice(0, len(self.table))),
             policy=self.learner.policy,
@@ -220,7 +227,7 @@ class EnvTraining:
             seconds=self.seconds,
             origin=self.origin,
             played=len(self.episodes),
-            discretizer=self.box.discretizer,
+            sums=kept_sums(self.metering, len(self.episodes)),
         )
 
 

@@ -23,7 +23,7 @@ from ..model.dynamic_programming import forward_values
 from ..model.simulation import Laws, Noise, play_kernel
 from ..spot.limits import has_room
 from ..spot.visits import Statistics
-from .metering import Metering, count_episode
+from .metering import Metering, count_episode, mark_moved
 from .metrics import Record, Tracker, track, write_row
 
 
@@ -121,7 +121,9 @@ def play_chunk(
         answer = learning_step(rates, state, statistics, window, episode)
         if answer == DUE:
             return n + 1
-        stale |= answer == MOVED
+        if answer == MOVED:
+            stale = True
+            mark_moved(watching.metering)
     return last
 
 

@@ -13,10 +13,12 @@ from .. import plotting
 from ..arrays import Episode, Float, Int, Policy
 from ..display import Displayed, curves
 from ..errors import InvalidOption, MissingPackage, unknown
-from ..evidence import deployment
+from ..evidence.certificate import Certificate
 from ..evidence.meter import Evidence
+from ..evidence.mixture import Mixture
 from ..learners.learner import Learner
 from .diagnosis import Finding, diagnose
+from .metering import EpisodeSums
 from .origin import Origin
 from .run_files import read_run, write_run
 from .run_tables import KINDS, columns, curve_rows
@@ -62,7 +64,7 @@ class Run(Displayed):
     seconds: float
     origin: Origin
     played: int  # how many episodes
-    discretizer: Any = None  # of the environment's observations, where there is one
+    sums: EpisodeSums | None = None  # of its episodes; None: they were too many
 
     @property
     def first(self) -> int:
@@ -79,6 +81,10 @@ class Run(Displayed):
             episode = play(learner)
             yield learner.state.pi, episode
             learner.observe(episode)
+
+    def mixture(self, certificate: Certificate) -> Mixture:
+        """Return the policies that a certificate of this run is about, to draw them as they were played."""
+        return Mixture(certificate, self.replay, self.first, self.played)
 
     @property
     def violation(self) -> Float:
@@ -103,11 +109,6 @@ class Run(Displayed):
         signs = np.sign(self.learner.interface.units.constraints.scale)
         rooms: Float = signs * (self.constraint_values - limits)
         return rooms
-
-    @property
-    def best_policy(self) -> deployment.Policy:
-        """The policy to deploy: the certified one, else the one that the learner proposes; `status` says which."""
-        return self.learner.best_policy.with_discretizer(self.discretizer)
 
     @property
     def diagnosis(self) -> tuple[Finding, ...]:
@@ -143,7 +144,7 @@ class Run(Displayed):
 
     @classmethod
     def load(cls, path: str | Path) -> Run:
-        """Read what `save` wrote; its episodes cannot be gone through again (`replay`, `certify_played`)."""
+        """Read what `save` wrote; its episodes cannot be gone through again (`replay`, `mixture`)."""
         return read_run(cls, path)
 
     def _facts(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from ..errors import InvalidFile, InvalidOption, SafespotError
 from ..evidence.meter import Evidence
 from ..files import read_arrays, scratch, write_arrays
 from ..learners.learner import Learner
-from ..observations import numbering
+from .metering import EpisodeSums
 from .origin import Origin
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ EVIDENCE = ("violation_bounds", "reward_bounds")
 
 
 def write_run(run: Run, path: str | Path) -> None:
-    """Write a run; an environment's discretizer of one's own is left out, since no file can hold it."""
+    """Write a run."""
     arrays: dict[str, NDArray] = {name: getattr(run, name) for name in ROWS}
     arrays |= {name: getattr(run, name) for name in UNKNOWN if getattr(run, name) is not None}
     for name in PAIRS:
@@ -40,13 +40,15 @@ def write_run(run: Run, path: str | Path) -> None:
     for name in EVIDENCE:
         arrays |= _ends(f"evidence.{name}", getattr(run.evidence, name))
     arrays["evidence.episodes"] = run.evidence.episodes
+    if run.sums is not None:
+        arrays |= {"totals": run.sums.totals, "moved": run.sums.moved}
     with scratch() as folder:  # whatever a learner writes, it writes to a file
         run.learner.save(Path(folder, "learner"))
         arrays["learner"] = np.frombuffer(Path(folder, "learner").read_bytes(), np.uint8)
     about = {
         "optimum": None if np.isnan(run.optimum) else run.optimum,
         "seed": run.seed, "track": run.track, "seconds": run.seconds, "first": run.first, "played": run.played,
-        "delta": run.evidence.delta, "discretizer": getattr(run.discretizer, "recipe", None),
+        "delta": run.evidence.delta,
     }  # fmt: skip
     write_arrays(path, "run", arrays, about)
 
@@ -68,7 +70,7 @@ def read_run(kind: type[R], path: str | Path) -> R:
             doubts=learner.interface.doubts.sentences(),
             **{name: _pair(arrays, f"evidence.{name}") for name in EVIDENCE},
         )
-        recipe = about["discretizer"]
+        played = as_count("played", about["played"], least=0, error=InvalidFile)
         return kind(
             **rows,
             evidence=evidence,
@@ -78,8 +80,8 @@ def read_run(kind: type[R], path: str | Path) -> R:
             track=str(about["track"]),
             seconds=float(about["seconds"]),
             origin=Origin(int(about["first"]), None, _gone),
-            played=as_count("played", about["played"], least=0, error=InvalidFile),
-            discretizer=None if recipe is None else numbering(recipe),
+            played=played,
+            sums=_sums(arrays, played, learner),
         )
     except (SafespotError, KeyError, TypeError, ValueError, IndexError) as problem:
         raise InvalidFile(f"{path} does not describe a run: {problem}") from None
@@ -91,6 +93,17 @@ def _ends(name: str, pair: tuple[NDArray, NDArray]) -> dict[str, NDArray]:
 
 def _pair(arrays: dict[str, NDArray], name: str) -> tuple[NDArray, NDArray]:
     return frozen(arrays[f"{name}.lower"]), frozen(arrays[f"{name}.upper"])
+
+
+def _sums(arrays: dict[str, NDArray], played: int, learner: Learner) -> EpisodeSums | None:
+    if "totals" not in arrays:
+        return None
+    totals, moved = frozen(arrays["totals"]), frozen(arrays["moved"])
+    if totals.shape != (played, 2 + 4 * learner.interface.m) or totals.dtype != np.float64:
+        raise ValueError(f"sums of episodes have the shape {totals.shape}")
+    if moved.shape != (played + 1,) or moved.dtype != np.bool_:
+        raise ValueError(f"moves of the policy have the shape {moved.shape}")
+    return EpisodeSums(totals, moved)
 
 
 def _check(rows: dict[str, Any], learner: Learner) -> None:

@@ -1,7 +1,7 @@
 """Callbacks that write a run where people of this field already look: TensorBoard and MLflow.
 
-    ss.learn(problem, learner, callback=ss.TensorBoard("logs/machine"))
-    ss.learn(problem, learner, callback=ss.MLflow("machine"))
+    ss.learn(problem, learner, callback=ss.training.TensorBoard("logs/machine"))
+    ss.learn(problem, learner, callback=ss.training.MLflow("machine"))
 
 Both packages come with the extra ``safespot[trackers]`` and are imported when a tracker is made. Every number of a
 record is written under its name (`Recorded.scalars`) at its episode.
@@ -27,9 +27,9 @@ class TensorBoard:
         >>> import safespot as ss
         >>> problem = ss.problems.make("machine")
         >>> try:
-        ...     with ss.TensorBoard("logs") as board:
+        ...     with ss.training.TensorBoard("logs") as board:
         ...         run = ss.learn(problem, ss.Uniform(**problem.interface, episodes=100), callback=board)
-        ... except ss.MissingPackage:  # it needs the extra safespot[trackers]
+        ... except ss.errors.MissingPackage:  # it needs the extra safespot[trackers]
         ...     pass
 
     """
@@ -39,7 +39,7 @@ class TensorBoard:
             from tensorboard.summary import Writer
         except ImportError:
             raise MissingPackage(
-                "ss.TensorBoard needs the package tensorboard: pip install 'safespot[trackers]'."
+                "ss.training.TensorBoard needs the package tensorboard: pip install 'safespot[trackers]'."
             ) from None
         self._writer: Any = Writer(str(folder))
 
@@ -77,9 +77,9 @@ class MLflow:
         >>> import safespot as ss
         >>> problem = ss.problems.make("machine")
         >>> try:
-        ...     with ss.MLflow("machine", tracking_uri="sqlite:///runs.db") as flow:
+        ...     with ss.training.MLflow("machine", tracking_uri="sqlite:///runs.db") as flow:
         ...         run = ss.learn(problem, ss.Uniform(**problem.interface, episodes=100), callback=flow)
-        ... except ss.MissingPackage:  # it needs the extra safespot[trackers]
+        ... except ss.errors.MissingPackage:  # it needs the extra safespot[trackers]
         ...     pass
 
     """
@@ -91,7 +91,7 @@ class MLflow:
             from mlflow import MlflowClient
         except ImportError:
             raise MissingPackage(
-                "ss.MLflow needs the package mlflow: pip install 'safespot[trackers]'."
+                "ss.training.MLflow needs the package mlflow: pip install 'safespot[trackers]'."
             ) from None
         self._client: Any = MlflowClient(tracking_uri)
         found = self._client.get_experiment_by_name(experiment)

@@ -47,7 +47,7 @@ class DOPE(BaselinePlanner):
     Examples:
         >>> import safespot as ss
         >>> problem, gentle = ss.problems.make("machine"), [[1, 0], [1, 0]]
-        >>> learner = ss.DOPE(**problem.interface, episodes=500, thresholds=[1.0], baseline=gentle, slack=1.0)
+        >>> learner = ss.learners.DOPE(**problem.interface, episodes=500, thresholds=[1.0], baseline=gentle, slack=1.0)
         >>> run = ss.learn(problem, learner)
         >>> print(run.strong_violation[-1])  # the limit was kept in every episode
         0.0

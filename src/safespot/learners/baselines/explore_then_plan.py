@@ -18,7 +18,7 @@ class ExploreThenPlan(SpotEpochs):
     Examples:
         >>> import safespot as ss
         >>> problem = ss.problems.make("machine")
-        >>> learner = ss.ExploreThenPlan(**problem.interface)
+        >>> learner = ss.learners.ExploreThenPlan(**problem.interface)
         >>> run = ss.learn(problem, learner, episodes=500, seed=0)
         >>> learner.proposal.shape == run.policy.shape
         True

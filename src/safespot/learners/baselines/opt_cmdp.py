@@ -33,7 +33,7 @@ class OptCMDP(Planner):
     Examples:
         >>> import safespot as ss
         >>> problem = ss.problems.make("machine")
-        >>> learner = ss.OptCMDP(**problem.interface, episodes=500, thresholds=[1.0], bonus_scale=0.1)
+        >>> learner = ss.learners.OptCMDP(**problem.interface, episodes=500, thresholds=[1.0], bonus_scale=0.1)
         >>> run = ss.learn(problem, learner)
         >>> print(run.values[-1].round(1), run.constraint_values[-1].round(1))  # at best 11, at a strain of 1
         11.1 [1.]

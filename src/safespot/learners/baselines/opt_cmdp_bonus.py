@@ -41,7 +41,7 @@ class OptCMDPBonus(Planner):
     Examples:
         >>> import safespot as ss
         >>> problem = ss.problems.make("machine")
-        >>> learner = ss.OptCMDPBonus(**problem.interface, episodes=500, thresholds=[1.0], bonus_scale=0.1)
+        >>> learner = ss.learners.OptCMDPBonus(**problem.interface, episodes=500, thresholds=[1.0], bonus_scale=0.1)
         >>> run = ss.learn(problem, learner)
         >>> print(run.values[-1].round(1), run.constraint_values[-1].round(1))  # at best 11, at a strain of 1
         11.4 [1.1]

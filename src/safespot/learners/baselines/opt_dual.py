@@ -35,7 +35,8 @@ class OptDual(Planner):
     Examples:
         >>> import safespot as ss
         >>> problem = ss.problems.make("machine")
-        >>> learner = ss.OptDual(**problem.interface, episodes=500, thresholds=[1.0], slack=1.0, bonus_scale=0.1)
+        >>> options = {"thresholds": [1.0], "slack": 1.0, "bonus_scale": 0.1}
+        >>> learner = ss.learners.OptDual(**problem.interface, episodes=500, **options)
         >>> run = ss.learn(problem, learner)
         >>> print(run.multipliers[-1].round(1))  # a unit of strain is worth 3
         [3.1]

@@ -40,7 +40,7 @@ class OptPessLP(BaselinePlanner):
     Examples:
         >>> import safespot as ss
         >>> problem, gentle = ss.problems.make("machine"), [[1, 0], [1, 0]]
-        >>> learner = ss.OptPessLP(
+        >>> learner = ss.learners.OptPessLP(
         ...     **problem.interface, episodes=500, thresholds=[1.0], baseline=gentle, slack=1.0, bonus_scale=0.1
         ... )
         >>> run = ss.learn(problem, learner)

@@ -54,7 +54,7 @@ class OptPessPrimalDual(Planner):
     Examples:
         >>> import safespot as ss
         >>> problem = ss.problems.make("machine")
-        >>> learner = ss.OptPessPrimalDual(
+        >>> learner = ss.learners.OptPessPrimalDual(
         ...     **problem.interface, episodes=500, thresholds=[1.0], slack=1.0, bonus_scale=0.1
         ... )
         >>> run = ss.learn(problem, learner)

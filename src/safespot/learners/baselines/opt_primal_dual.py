@@ -18,7 +18,7 @@ class OptPrimalDual(Spot):
     Examples:
         >>> import safespot as ss
         >>> problem = ss.problems.make("machine")
-        >>> learner = ss.OptPrimalDual(
+        >>> learner = ss.learners.OptPrimalDual(
         ...     **problem.interface, episodes=500, thresholds=[1.0], slack=1.0, bonus_scale=0.01
         ... )
         >>> run = ss.learn(problem, learner)

@@ -24,7 +24,7 @@ class PosteriorSampling(SpotEpochs):
     Examples:
         >>> import safespot as ss
         >>> problem = ss.problems.make("machine")
-        >>> learner = ss.PosteriorSampling(**problem.interface)
+        >>> learner = ss.learners.PosteriorSampling(**problem.interface)
         >>> run = ss.learn(problem, learner, episodes=500, seed=0)
         >>> learner.proposal.shape == run.policy.shape
         True

@@ -116,7 +116,7 @@ class RegularizedPrimalDual(PrimalDual):
     Examples:
         >>> import safespot as ss
         >>> problem = ss.problems.make("machine")
-        >>> learner = ss.RegularizedPrimalDual(
+        >>> learner = ss.learners.RegularizedPrimalDual(
         ...     **problem.interface, episodes=500, thresholds=[1.0], rho=2.4, bonus_scale=0.01,
         ...     regularization=0.05, policy_step=0.2, dual_step=0.2,
         ... )

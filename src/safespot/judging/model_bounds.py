@@ -1,0 +1,215 @@
+"""Bounds of a policy's values in the model of a learner's data.
+
+With the radii of the theorems (scale 1), ``phi`` of a pair bounds the error of its signals and of its transitions at
+once. Backward from the last step,
+
+    lower_h(s,a) = max( g_hat - phi + p_hat lower_{h+1}, 0 ),
+    upper_h(s,a) = min( g_hat + phi + p_hat upper_{h+1}, remaining ),
+
+enclose the value of any Markov policy, chosen from the same data or not, because the bound on the transitions holds
+for every value function at once. A pair without data has the bounds 0 and `remaining`.
+
+In terms of gaps to the cap, the upper bound is the recursion of truncated evaluation (`spot.planning`) on
+``1 - g_hat - phi``; the lower bound is the same recursion on ``g_hat - phi``. One evaluation does both.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..arrays import Float, Policy, as_policy
+from ..errors import InvalidOption
+from ..evidence.certificate import (
+    Bounds,
+    Certificate,
+    data_digest,
+    issue,
+    more_episodes,
+    policy_digest,
+)
+from ..evidence.totals import Totals, bounds_at
+from ..kernels.jit import kernel
+from ..learners.learner import Learner
+from ..spot.optimism import Radii, pair_bonus, threshold_bounds, transition_radius
+from ..spot.planning import evaluate_policy
+from ..spot.visits import Statistics
+
+LEAST = math.log(20.0)  # ln(SAHT/delta) from which the radii are proven (D3)
+
+
+class LearnedModel(NamedTuple):
+    """What a learner's data say, in inside units, and how far they can be from the truth."""
+
+    means: Float  # [1+m, H, S*A]: reward, then constraints; 0 where nothing was seen
+    phi: Float  # [H, S*A]: the error of a pair; infinite where too little was seen
+    weight: Float  # [H, S*A]: 1 / n; 0 where nothing was seen
+    start: Float  # [S]: the start distribution, as far as it is known
+    phi_0: float  # the error of the start; 0 where it is known
+    lower: Float  # [m]: of the thresholds
+    upper: Float  # [m]
+
+
+def judge_by_data(learner: Learner, policy: ArrayLike | None) -> Certificate:
+    """Return what the learner's data say of `policy` ``[H,S,A]``; None: of its policy for the coming episode.
+
+    It holds for every Markov policy at once, chosen from the same data or not, at every moment up to the learner's T.
+    It uses the radii that are proven, never `bonus_scale` or `threshold_scale`.
+    """
+    evidence = gather(learner)
+    f, finished = learner.interface, int(learner.state.finished[0])
+    pi = learner.policy if policy is None else as_policy(policy, (f.H, f.S, f.A), f.mask)
+    lower, upper, estimate, spread = _evaluate(learner, evidence, pi)
+    half = (evidence.upper - evidence.lower) / 2.0
+    gap = np.abs(estimate[1:] - evidence.lower - half) - spread.unexplored
+    reward = [float(f.units.reward.total_outside(end[0], f.H)) for end in (lower, upper)]
+    scale = np.abs(f.units.constraints.scale)
+    bounds = Bounds(
+        difference=(scale * (lower[1:] - evidence.upper), scale * (upper[1:] - evidence.lower)),
+        value=f.units.bounds(lower[1:], upper[1:], f.H),
+        threshold=f.units.bounds(evidence.lower, evidence.upper, f.H),
+        reward=(reward[0], reward[1]),
+    )
+    return issue(
+        f,
+        bounds,
+        learner.options.delta,
+        episodes=finished,
+        more=more_episodes(gap, spread.radii + half, finished),
+        basis=(
+            f"It rests on a model of the {finished:,} episodes that a learner has seen. The bounds hold for every "
+            "policy at once, also for one chosen from these data, and so are wide; fresh episodes of this one decide "
+            "sooner (a trial). Episodes beyond the learner's T need a learner with a larger one."
+        ),
+        assumptions=_assumptions(learner),
+        subject="policy",
+        policy_digest=policy_digest(pi),
+        data_digest=data_digest(learner),
+        doubts=f.doubts.sentences(model=True),
+    )
+
+
+def gather(learner: Learner) -> LearnedModel:
+    """The learner's data with the radii of the theorems."""
+    f, planned, finished = learner.interface, learner.options.episodes, learner.episode - 1
+    if not isinstance(getattr(learner.rates, "radii", None), Radii):
+        raise InvalidOption(
+            f"{type(learner).__name__} has no radii that hold for every policy at once: its certificates come from its "
+            "own trials (learner.certificates). Try a policy afresh, certify(problem, policy), or judge what was "
+            "played, certify(run)."
+        )
+    if planned is not None and finished > planned:
+        raise InvalidOption(
+            f"the learner has seen {finished} episodes, more than its T = {planned}, for which alone its radii are "
+            "proven. Let a learner with a larger T, or an anytime one, observe them; or try the policy afresh, "
+            "certify(problem, policy)."
+        )
+    radii, statistics = proven(learner.rates.radii), learner.statistics
+    n = statistics.n
+    phi = np.empty(n.shape)
+    for h in range(f.H):
+        # An error in a transition reaches as far as the values after it, which lie in [0, H - 1 - h].
+        step_bonuses(radii._replace(H=float(f.H - 1 - h)), statistics, h, phi[h])
+    start, phi_0 = np.zeros(f.S), 0.0
+    if f.start is not None:
+        start[f.start] = 1.0
+    elif finished > 0:
+        start, phi_0 = statistics.starts / finished, transition_radius(radii, float(finished))
+    lower, upper = learner.state.lower.copy(), learner.state.upper.copy()
+    if isinstance(learner.window, Totals):
+        if learner.options.window < 1.0:
+            raise InvalidOption(
+                "bounds of a window's mean threshold, as estimator='total' has them with window < 1, certify nothing: "
+                "the thresholds may drift. Judge what was played instead: certify(run), SafetyMeter."
+            )
+        # A fifth of delta, as every family of events has; two sides of each constraint.
+        lower, upper = bounds_at(learner.window, math.log(10.0 * f.m / learner.options.delta))
+    elif learner.options.thresholds is None:
+        threshold_bounds(radii, learner.window, lower, upper)
+    visits = np.maximum(n, 1)
+    weight = np.where(n > 0, 1.0 / visits, 0.0)
+    return LearnedModel(statistics.sums / visits, phi, weight, start, phi_0, lower, upper)
+
+
+def proven(radii: Radii) -> Radii:
+    """The radii for which the theorems are proven, whatever the learner plays with.
+
+    Both bounds on the transitions have their own share of delta (D3), so the smaller one may be taken. Where a problem
+    is so small that the proof of D3 does not reach it, the radii are those of a smaller delta.
+    """
+    lift = max(0.0, LEAST - radii.L_p)
+    return radii._replace(
+        L_r=radii.L_r + lift, L_p=radii.L_p + lift, L_b=radii.L_b + lift,
+        bonus_scale=1.0, threshold_scale=1.0, bernstein=True, clip=True,
+    )  # fmt: skip
+
+
+@kernel
+def step_bonuses(radii: Radii, statistics: Statistics, h: int, phi: Float) -> None:
+    """The bonus of every pair of step h."""
+    for pair in range(phi.shape[0]):
+        phi[pair] = pair_bonus(radii, statistics, h, pair)
+
+
+class _Spread(NamedTuple):
+    """Why the bounds of a policy are apart."""
+
+    radii: float  # the errors that it meets on its way, added up
+    unexplored: float  # what may hide where too little was seen
+
+
+def _evaluate(
+    learner: Learner, evidence: LearnedModel, pi: Policy
+) -> tuple[Float, Float, Float, _Spread]:
+    """Lower and upper bounds of a policy's values, their plain estimates, ``[1+m]`` each, and what lies between."""
+    means, phi = evidence.means, evidence.phi
+    components, H, _ = means.shape
+    unseen = np.isinf(phi)
+    remaining = np.arange(H, 0, -1.0)[:, None]
+    deficit = np.concatenate(
+        [
+            1.0 - means - phi,  # gaps of the upper bounds
+            means - phi,  # the lower bounds themselves
+            means,
+            np.where(unseen, 0.0, phi)[None],
+            np.where(unseen, remaining, 0.0)[None],
+        ]
+    )
+    _, values = evaluate_policy(
+        learner.statistics.successors,
+        deficit,
+        evidence.weight,
+        np.array(pi),
+        np.zeros(len(deficit) - 1),
+    )
+    at_start = ((H - values) * evidence.start).sum(axis=1)
+    gap, low, guess, (radii, unexplored) = np.split(at_start, np.arange(1, 4) * components)
+    # D5: the error of a learned start is one more step's.
+    upper = H - (gap - evidence.phi_0).clip(0.0)
+    lower = np.minimum((low - evidence.phi_0).clip(0.0), upper)  # rounding may not turn them round
+    return lower, upper, guess, _Spread(float(radii) + evidence.phi_0, float(unexplored))
+
+
+def _assumptions(learner: Learner) -> tuple[str, ...]:
+    options = learner.options
+    planned = (
+        f"the learner sees at most {options.episodes:,} episodes in all, those before a warm start included"
+        if options.episodes is not None
+        else "every episode that the learner has ever seen is counted, those before a warm start included"
+    )
+    limits = (
+        "the thresholds do not change over the episodes, and whether a step shows a threshold sample does not depend "
+        "on what the sample would be"
+        if options.thresholds is None
+        else "the thresholds are the ones that were given"
+    )
+    return (
+        "the next state, the reward and the signals depend on the past only through step, state and action",
+        "every signal lies in its declared range, and its mean does not change over the episodes",
+        limits,
+        planned,
+        "the policy is played as it stands here, in the same process that was learned from",
+    )
