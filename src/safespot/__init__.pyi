@@ -89,12 +89,12 @@ from .model.simulation import Streams as Streams
 from .model.simulation import play as play
 from .model.simulation import streams as streams
 from .names import Names as Names
+from .signals.limits import Limit as Limit
 from .storage.durable import DurableLearner as DurableLearner
 from .storage.durable import open as open
 from .storage.export import export_episodes as export_episodes
 from .training.diagnosis import Finding as Finding
 from .training.learn import learn as learn
-from .training.learn_env import learn_env as learn_env
 from .training.recorded import Recorded as Recorded
 from .training.run import Run as Run
 from .training.trackers import MLflow as MLflow

@@ -421,7 +421,7 @@ def test_thresholds_may_be_known_and_must_be_where_there_are_no_samples() -> Non
     blind = {**TABLE, "threshold_0": [None] * 4}
     with pytest.raises(ss.InvalidFile, match="no threshold samples"):
         ss.empirical_model(ss.read_log(blind))
-    known = ss.empirical_model(ss.read_log(blind), thresholds=[0.5])
+    known = ss.empirical_model(ss.read_log(blind, limits=ss.Limit(threshold=0.5)))
     assert known.cmdp.limits.tolist() == [0.5]
     sampled = ss.empirical_model(ss.read_log(TABLE))
     assert sampled.cmdp.thresholds.tolist() == [[0.375, 0.75]]

@@ -15,7 +15,7 @@ from .black_box import BlackBox, env_interface
 from .checking import check_env
 from .clinic import Clinic
 from .discretizers import Bin, Discretizer, make_discretizer, warm_up
-from .problem_env import ProblemEnv, play_vector
+from .problem_env import ProblemEnv
 from .steps import Step
 
 __all__ = [
@@ -30,7 +30,6 @@ __all__ = [
     "check_env",
     "env_interface",
     "make_discretizer",
-    "play_vector",
     "problem_from_table",
     "warm_up",
 ]

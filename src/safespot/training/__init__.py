@@ -1,1 +1,1 @@
-"""`learn` and `learn_env`: play and observe, compiled, with regret and violation measured along the way."""
+"""`learn`: play and observe, compiled, with regret and violation measured along the way."""
