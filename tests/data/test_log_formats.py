@@ -167,12 +167,6 @@ def test_wrong_renaming(columns: Any, words: str) -> None:
         ss.read_log(WARD, columns=columns)
 
 
-def test_only_names_that_were_turned_round_are_said_to_be() -> None:
-    with pytest.raises(ss.InvalidOption) as error:
-        ss.read_log(WARD, columns={"pateint": "episode"})
-    assert "log's own name first" not in str(error.value)
-
-
 def test_states_are_called_as_is_said_or_as_the_log_does() -> None:
     assert read().interface["state_names"] == ("home", "icu", "ward")
     assert read(state_names=["a", "b", "c"]).interface["state_names"] == ("a", "b", "c")
@@ -196,22 +190,6 @@ def test_a_column_is_one_of_texts_where_most_of_it_is() -> None:
     half = {**WARD, "where": [0, 1, 0, 1], "then": ["a", "b", "c", "d"]}
     assert read(half, horizon=2).state_names is None
     assert read({**half, "where": [0, 1, 0, "a"]}).state_names == ("0", "1", "a", "b", "c", "d")
-
-
-def test_a_column_that_is_misnamed_is_told() -> None:
-    wrong = {**COLUMNS, "patient": "epsiode"}
-    with pytest.raises(
-        ss.InvalidFile, match="reads 'patient' as 'epsiode'; did you mean `episode`"
-    ):
-        ss.read_log(WARD, columns=wrong, thresholds=[1.0])
-
-
-def test_what_is_no_file_of_rows_is_called_what_it_is(tmp_path: Path) -> None:
-    (tmp_path / "empty.csv").touch()
-    (tmp_path / "folder.csv").mkdir()
-    for name, words in (("empty", "is empty"), ("folder", "is a folder"), ("none", "not found")):
-        with pytest.raises(ss.InvalidFile, match=words):
-            ss.read_log(tmp_path / f"{name}.csv")
 
 
 def test_limits_must_be_seen_or_known() -> None:

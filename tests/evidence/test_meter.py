@@ -335,16 +335,6 @@ def test_an_alarm_goes_on_from_its_file_as_if_nothing_had_happened(tmp_path: Pat
         assert alarm.episodes == 80
 
 
-def test_a_meter_goes_on_with_what_was_declared(tmp_path: Path) -> None:
-    limits = [ss.Limit(threshold=12.0, total=(0, 20)), ss.Limit(threshold=9.0, total=(6, 11))]
-    meter = SafetyMeter(COSTS, 0.2, limits)
-    meter.save(tmp_path / "meter")
-    again = SafetyMeter.load(tmp_path / "meter")
-    assert again.delta == 0.2
-    for a, b in zip(meter.declared, again.declared, strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
 def test_files_hold_what_they_always_held(tmp_path: Path) -> None:
     """Shapes of arrays: with others, the files that exist could not be read any more."""
     SafetyMeter(COSTS).save(tmp_path / "meter")

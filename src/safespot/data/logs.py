@@ -47,7 +47,6 @@ from .log_interface import (
 from .log_tables import PROPENSITY, LogTable, Names, read_table
 
 SHOWN = 5  # examples in a report
-OPTIONS = ("columns", "limits", "endings", *ARGUMENTS)  # of `read_log`
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -159,7 +158,9 @@ def read_log(
     name = str(source) if isinstance(source, str | Path) else "the log"
     for key in interface:
         if key not in ARGUMENTS:
-            raise InvalidOption(f"read_log: {unknown('option', key, OPTIONS)}")
+            raise InvalidOption(
+                f"read_log: {unknown('option', key, ('columns', 'limits', 'endings', *ARGUMENTS))}"
+            )
     if not isinstance(limits, Limit | str | None):
         limits = listed(limits)
     known = interface.get("thresholds") is not None

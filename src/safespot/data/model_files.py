@@ -25,13 +25,13 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 from ..errors import InvalidFile, InvalidOption, SafespotError, unknown
+from ..evidence.interface import ARGUMENTS
 from ..files import as_path, check_memory, read_bytes
 from ..model.cmdp import CMDP
 from ..model.outcome_tables import Ending
-from ..signals.limits import Limit
 from ..storage.tables import FORMATS
 from .empirical import EmpiricalModel, empirical_model
-from .logs import OPTIONS, Log, read_log
+from .logs import Log, read_log
 
 NEEDED = ("transitions", "rewards", "constraints", "thresholds")
 TEXTS = ("senses", "state_names", "action_names", "limit_names", "units")
@@ -78,13 +78,12 @@ def read_logged(path: str | Path, /, **options: Any) -> Log:
     """A log; the options are those of `read_log`.
 
     Options may come from TOML: an ending is then a table of its reward and its constraints, and several are a
-    table of such tables by state; a limit is a table of the fields of `Limit`, and several are a list of them.
+    table of such tables by state. What is declared of limits has the keys of an interface.
     """
+    takes = ("columns", "endings", *ARGUMENTS)
     for name in options:
-        if name not in OPTIONS:
-            raise InvalidOption(f"log {path}: {unknown('option', name, OPTIONS)}")
-    if isinstance(options.get("limits"), dict | list):
-        options = {**options, "limits": _limits(options["limits"])}
+        if name not in takes:
+            raise InvalidOption(f"log {path}: {unknown('option', name, takes)}")
     if isinstance(options.get("endings"), dict):
         options = {**options, "endings": _endings(options["endings"])}
     return read_log(path, **options)
@@ -110,19 +109,6 @@ def _endings(table: Mapping[str, Any]) -> Ending | dict[int | str, Ending]:
         raise InvalidOption(
             f"endings cannot be read: {table!r}. Write {{ reward = 0, constraints = [0] }}, or by state, "
             "{ 5 = { reward = 0, constraints = [1] } }."
-        ) from None
-
-
-def _limits(tables: Any) -> Any:
-    """`Limit` records of their tables."""
-    if isinstance(tables, list):
-        return [_limits(each) for each in tables]
-    try:
-        return Limit(**tables) if isinstance(tables, dict) else tables
-    except TypeError:
-        raise InvalidOption(
-            f'limits cannot be read: {tables!r}. Write {{ name = "dose", sense = "<=", threshold = 6 }}, or a list '
-            "of such tables."
         ) from None
 
 
