@@ -46,7 +46,7 @@ def main(episodes: int = 3000) -> ss.Run:
         **box.interface, episodes=episodes, slack=3.0, bonus_scale=0.01, estimator="pooled",
         threshold_scale=0.3, policy_step=0.02, dual_step=0.02,
     )  # fmt: skip
-    run = ss.learn_env(box, learner, seed=0, record="all")
+    run = ss.learn(box, learner, seed=0, record="all")
     first, last = slice(episodes // 10), slice(-episodes // 10, None)
     for name, part in (("first", first), ("last", last)):
         comfort, heat = run.values[part].mean(), run.constraint_values[part, 0].mean()

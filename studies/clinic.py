@@ -101,7 +101,7 @@ def fare(box: ss.gym.BlackBox, policy: Any) -> dict[str, float]:
 def learn(box: ss.gym.BlackBox, seed: int) -> Any:
     """What every patient of a learner got, ``[episodes, 2]``."""
     learner = ss.Spot(**box.interface, episodes=EPISODES, **OPTIONS)
-    run = ss.learn_env(box, learner, seed=seed, record="all")
+    run = ss.learn(box, learner, seed=seed, record="all")
     return np.c_[run.values, run.constraint_values[:, 0]]
 
 

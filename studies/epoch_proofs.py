@@ -131,7 +131,7 @@ def treat(seed: int) -> dict[str, Any]:
     """One learner on patients."""
     box = patients("8 × 3")
     learner = SpotEpochs(**box.interface)
-    ss.learn_env(box, learner, COURSES, seed=seed)
+    ss.learn(box, learner, COURSES, seed=seed)
     best, limit = learner.certified, Clinic().share * BLOCKS
     proven = None if best is None else fare(best.policy, seed)
     return {

@@ -139,8 +139,8 @@ POLICY = np.full((H, 1, 2), 0.5)
         lambda: ss.gym.BlackBox(Shy({}), horizon=H, start=0, action_mask=hidden([[True, True]], 1)),
         lambda: numbering({"entries": [{"edges": [0.5]}] * 2}).number(hidden([0.0, 1.0], 1)),
         lambda: ss.Fixed(**FACE, episodes=9, policy=hidden(POLICY, 0)),
-        lambda: ss.SafetyMeter(FACE, thresholds=hidden([1.0], 0)),
-        lambda: ss.SafetyMeter(FACE, constraint_totals=hidden([0.0, 1.0], 1)),
+        lambda: ss.SafetyMeter({**FACE, "thresholds": hidden([1.0], 0)}),
+        lambda: ss.SafetyMeter(FACE, limits=ss.Limit(total=hidden([0.0, 1.0], 1))),
         lambda: ss.Guard(ss.SpotEpochs(**FACE), hidden(POLICY, 1), budget=10),
         lambda: ss.Guard(ss.SpotEpochs(**FACE), POLICY, budget=hidden([10.0], 0)),
         lambda: ss.gym.evaluate_policy(

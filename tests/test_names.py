@@ -136,7 +136,7 @@ def test_environments_and_tables_take_them(tmp_path: Path) -> None:
         states=edges,
         endings=died,
         state_names=names,
-        limit_names=["dose"],
+        limits="dose",
     )
     assert box.interface["state_names"] == (*names, "ended")
     assert ss.Uniform(**box.interface, episodes=9).interface.names.limit(0) == "dose"

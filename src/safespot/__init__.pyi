@@ -37,10 +37,10 @@ from .model.oracle import solve as solve
 from .model.problem import Problem as Problem
 from .model.simulation import play as play
 from .model.simulation import streams as streams
+from .signals.limits import Limit as Limit
 from .storage.durable import DurableLearner as DurableLearner
 from .storage.durable import open as open
 from .training.learn import learn as learn
-from .training.learn_env import learn_env as learn_env
 from .training.run import Run as Run
 
 __all__: list[str]

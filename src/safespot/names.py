@@ -134,7 +134,7 @@ def _texts(
         return None
     listed = isinstance(value, Iterable) and not isinstance(value, str | Mapping)
     each = tuple(value) if listed else (None,)
-    if not all(isinstance(text, str) and text.strip() for text in each):
+    if not all(isinstance(text, str) and (text.strip() or not distinct) for text in each):
         raise error(f"{what} must be texts, one for each of {count}; got {value!r}.")
     if len(each) != count:
         raise error(f"{what} has {len(each)} texts; expected one for each of {count}.")

@@ -1,4 +1,4 @@
-"""What `learn_env` costs beside the environment's own time and the learner's.
+"""What `learn` costs beside the environment's own time and the learner's.
 
 Clocks at the environment and at the learner, within one run: what is left of the whole is the loop, with the clocks
 themselves: drawing actions, numbering states, finding and checking signals, padding, records.
@@ -15,8 +15,8 @@ import gymnasium
 
 import safespot as ss
 from safespot.gym import warm_up
-from safespot.training.learn import carry_on
 from safespot.training.learn_env import EnvTraining
+from safespot.training.learning import carry_on
 
 from ..record import Benchmark, Row
 
@@ -26,7 +26,7 @@ TARGET = 10.0  # µs a step
 
 
 class Idle(gymnasium.Env[Any, Any]):
-    """An environment that takes no time: whatever `learn_env` takes is its own."""
+    """An environment that takes no time: whatever `learn` takes is its own."""
 
     observation_space: Any = gymnasium.spaces.Discrete(25)
     action_space: Any = gymnasium.spaces.Discrete(5)
@@ -48,13 +48,17 @@ def loop() -> Sequence[Row]:
     boxes = {
         "an environment that does nothing, S = 25, A = 5, H = 14": ss.gym.BlackBox(Idle(), horizon=14),
         "Gymnasium's FrozenLake, H = 20": ss.gym.BlackBox(
-            lake, horizon=20, endings=nothing, senses="<=", thresholds=lambda step: 0.05,
-            constraints=lambda step: step.next_state in (5, 7, 11, 12),
+            lake, horizon=20, endings=nothing, limits=ss.Limit("falls", "<="), signals={
+                "constraints": lambda step: step.next_state in (5, 7, 11, 12),
+                "thresholds": lambda step: 0.05,
+            },
         ),
         "Gymnasium's CartPole in 81 states, H = 50": ss.gym.BlackBox(
             cart, horizon=50, endings=ss.gym.Ending(reward=0, constraints=1), states=warm_up(cart, 3),
-            senses="<=", constraints=lambda step: abs(step.next_state[0]) > 1.0,
-            thresholds=lambda step: 0.1,
+            limits=ss.Limit("off the middle", "<="), signals={
+                "constraints": lambda step: abs(step.next_state[0]) > 1.0,
+                "thresholds": lambda step: 0.1,
+            },
         ),
     }  # fmt: skip
     return [row(name, box) for name, box in boxes.items()]
@@ -64,7 +68,7 @@ def row(name: str, box: ss.gym.BlackBox) -> Row:
     """The loop's share of a step. The least of several rounds, since what else the machine does only adds."""
     own, alone, learning, steps = min(measure(box) for _ in range(ROUNDS))
     return Row(
-        "loop", f"what `learn_env` adds to a step of {name}", own, "µs",
+        "loop", f"what `learn` adds to a step of {name}", own, "µs",
         target="≤ 10 µs", reached=own <= TARGET,
         note=f"beside the environment's own {alone:.1f} and the learner's {learning:.1f}; "
         f"{steps / EPISODES:.1f} steps an episode, at a load average of {os.getloadavg()[0]:.1f}",

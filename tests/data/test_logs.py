@@ -421,7 +421,7 @@ def test_thresholds_may_be_known_and_must_be_where_there_are_no_samples() -> Non
     blind = {**TABLE, "threshold_0": [None] * 4}
     with pytest.raises(ss.errors.InvalidFile, match="no threshold samples"):
         ss.logs.empirical_model(ss.read_log(blind))
-    known = ss.logs.empirical_model(ss.read_log(blind), thresholds=[0.5])
+    known = ss.logs.empirical_model(ss.read_log(blind, limits=ss.Limit(threshold=0.5)))
     assert known.cmdp.limits.tolist() == [0.5]
     sampled = ss.logs.empirical_model(ss.read_log(TABLE))
     assert sampled.cmdp.thresholds.tolist() == [[0.375, 0.75]]
@@ -479,22 +479,3 @@ def test_what_is_no_episode_is_not_written(ending: str, given: Any, tmp_path: Pa
     with pytest.raises(ss.errors.InvalidOption, match="expected episodes, got"):
         ss.write_log(tmp_path / f"log.{ending}", given)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_ranges_that_rejected_something_are_told_with_how_to_change_them() -> None:
-    rows = {
-        "episode": [0, 1],
-        "step": [0, 0],
-        "state": [0, 0],
-        "action": [0, 0],
-        "next_state": [0, 0],
-    }
-    signals = {"reward": [10.0, 0.5], "constraint_0": [3.0, 1.0], "threshold_0": [1.0, 1.0]}
-    said = str(ss.read_log({**rows, **signals})).splitlines()[-1]
-    assert "reward 0 to 1, constraints and thresholds 0 to 1" in said
-    ranges = {"reward": [0, 10], "constraints": [0, 2]}
-    said = str(ss.read_log({**rows, **signals}, ranges=ranges)).splitlines()[-1]
-    assert "reward 0 to 10, constraints and thresholds 0 to 2" in said
-    assert "declare them: ranges={reward=[low, high]" in said
-    whole = ss.read_log({**rows, **signals}, ranges={"reward": [0, 10], "constraints": [0, 4]})
-    assert "declared" not in str(whole)

@@ -119,9 +119,9 @@ def test_known_thresholds_and_declared_totals_narrow() -> None:
     falls[np.cumsum(falls, axis=1) > 1] = 0.0
     meters = [
         SafetyMeter(interface),
-        SafetyMeter(interface, thresholds=[0.05]),
-        SafetyMeter(interface, thresholds=[0.05], constraint_totals=(0, 1)),
-        SafetyMeter(interface, constraint_totals=(0, 1), threshold_totals=[(0.0, 0.1)]),
+        SafetyMeter(interface, limits=ss.Limit(threshold=0.05)),
+        SafetyMeter(interface, limits=ss.Limit(threshold=0.05, total=(0, 1))),
+        SafetyMeter(interface, limits=[ss.Limit(total=(0, 1), threshold_total=(0.0, 0.1))]),
     ]
     for row in falls:
         hints = np.full((10, 1), 0.005)
@@ -162,9 +162,8 @@ def test_known_thresholds_and_declared_totals_narrow() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"delta": 0.0}, {"delta": True}, {"thresholds": [1.0]}, {"constraint_totals": (1, 0)},
-        {"constraint_totals": (0, 31)}, {"threshold_totals": [(0, 1)]}, {"constraint_totals": "few"},
-        {"thresholds": [6.0, 7.0], "threshold_totals": (6, 7)},
+        {"delta": 0.0}, {"delta": True}, {"limits": [ss.Limit(threshold=1.0)]}, {"limits": 3},
+        {"limits": ss.Limit(total=(0, 31))}, {"limits": [ss.Limit(threshold=1.0), ss.Limit()]},
     ],
 )  # fmt: skip
 def test_nonsense_is_refused(options: dict[str, Any]) -> None:
@@ -179,7 +178,9 @@ def test_an_interface_must_be_one() -> None:
 
 @pytest.mark.parametrize("at", [0, 1, 127, 128, 200])
 def test_resumed_equals_never_stopped(tmp_path: Path, at: int) -> None:
-    options: dict[str, Any] = {"delta": 0.1, "constraint_totals": [(0, 30), (6, 12)]}
+    options: dict[str, Any] = {
+        "delta": 0.1, "limits": [ss.Limit(total=(0, 30)), ss.Limit(total=(6, 12))],
+    }  # fmt: skip
     whole, episodes = watched(300, 3, 0.1, **options)
     part = SafetyMeter(COSTS, **options)
     for each in episodes[:at]:
@@ -254,9 +255,7 @@ def test_a_break_is_noticed() -> None:
 def test_a_limit_that_nothing_can_keep_is_an_alarm_soon() -> None:
     """Costs of at least 1 an episode, and a limit of 0.2: the claim to bet against is false whatever is seen."""
     rng = np.random.default_rng(0)
-    alarm = SafetyAlarm(
-        {**COINS, "senses": "<="}, 1_000, thresholds=[0.2], constraint_totals=(1.0, 2.0)
-    )
+    alarm = SafetyAlarm({**COINS, "senses": "<="}, 1_000, ss.Limit(threshold=0.2, total=(1.0, 2.0)))
     while not alarm.ringing and alarm.episodes < 30:
         g = np.array([[1.0], [float(rng.random() < 0.3)], [0.0], [0.0]])
         alarm.observe(ss.Episode(np.zeros(5, int), np.zeros(4, int), g[:, 0], g, g))
@@ -267,7 +266,7 @@ def test_an_invalid_episode_changes_nothing_and_leaves_no_doubt() -> None:
     g = np.ones((4, 1))
     wild = ss.Episode(np.zeros(5, int), np.zeros(4, int), g[:, 0], g, g, clipped=3)
     for watch in (SafetyMeter, SafetyAlarm):
-        made = watch(COINS, constraint_totals=(0.0, 1.0))
+        made = watch(COINS, limits=ss.Limit(total=(0.0, 1.0)))
         with pytest.raises(InvalidEpisode, match="lies outside the constraint_totals"):
             made.observe(wild)
         assert made.episodes == 0
@@ -309,8 +308,8 @@ def test_several_constraints_share_one_rate_of_false_alarms() -> None:
 
 def test_an_alarm_goes_on_from_its_file_as_if_nothing_had_happened(tmp_path: Path) -> None:
     """With what was declared: known limits, and totals in a smaller range."""
-    declared = {"thresholds": [2.0], "constraint_totals": (0.0, 3.5)}
-    rng, alarms = np.random.default_rng(2), [SafetyAlarm(COINS, 60, **declared)]
+    declared = ss.Limit(threshold=2.0, total=(0.0, 3.5))
+    rng, alarms = np.random.default_rng(2), [SafetyAlarm(COINS, 60, declared)]
     alarms[0].save(tmp_path / "alarm")
     alarms.append(SafetyAlarm.load(tmp_path / "alarm"))
     since, rang = 0, 0
@@ -334,15 +333,6 @@ def test_an_alarm_goes_on_from_its_file_as_if_nothing_had_happened(tmp_path: Pat
         with pytest.raises(InvalidEpisode, match="constraint_totals"):
             alarm.observe(outside)
         assert alarm.episodes == 80
-
-
-def test_a_meter_goes_on_with_what_was_declared(tmp_path: Path) -> None:
-    meter = SafetyMeter(COSTS, 0.2, thresholds=[12.0, 9.0], constraint_totals=[(0, 20), (6, 11)])
-    meter.save(tmp_path / "meter")
-    again = SafetyMeter.load(tmp_path / "meter")
-    assert again.delta == 0.2
-    for a, b in zip(meter.declared, again.declared, strict=True):
-        np.testing.assert_array_equal(a, b)
 
 
 def test_files_hold_what_they_always_held(tmp_path: Path) -> None:

@@ -88,14 +88,14 @@ def test_gymnasiums_taxi_is_learned_as_its_table(seed: int) -> None:
     table = ss.problems.make("taxi", horizon=200, fuel=160)  # enough for some deliveries at random
     H, known = table.cmdp.H, table.cmdp.limits
     box = ss.gym.BlackBox(
-        Handed(TaxiEnv(), H), horizon=H, senses="<=", endings=NOTHING,
-        rewards=lambda step: step.ended, constraints=lambda step: step.action < 4,
+        Handed(TaxiEnv(), H), horizon=H, limits=ss.Limit(sense="<="), endings=NOTHING,
+        signals={"rewards": lambda step: step.ended, "constraints": lambda step: step.action < 4},
     )  # fmt: skip
     ours, theirs = (
         ss.Spot(**f, episodes=100, rho=2.0, bonus_scale=1e-7, policy_step=0.05, thresholds=known)
         for f in (box.interface, table.interface)
     )
-    found = curves(ours, ss.learn_env(box, ours, seed=seed))
+    found = curves(ours, ss.learn(box, ours, seed=seed))
     for mine, other in zip(found, curves(theirs, ss.learn(table, theirs, seed=seed)), strict=True):
         np.testing.assert_array_equal(mine, other)
     np.testing.assert_array_equal(ours.statistics.n, theirs.statistics.n)
@@ -114,15 +114,17 @@ def test_gymnasiums_slippery_lake_is_learned_as_its_table(map_name: str, seed: i
     rewards = means(lake, lambda after, reward, ended: reward)
     falls = means(lake, lambda after, reward, ended: holes[after])
     box = ss.gym.BlackBox(
-        Handed(lake, H), horizon=H, start=0, senses="<=", endings=NOTHING,
-        rewards=lambda step: rewards[step.state, step.action],
-        constraints=lambda step: falls[step.state, step.action],
+        Handed(lake, H), horizon=H, start=0, limits=ss.Limit(sense="<="), endings=NOTHING,
+        signals={
+            "rewards": lambda step: rewards[step.state, step.action],
+            "constraints": lambda step: falls[step.state, step.action],
+        },
     )  # fmt: skip
     ours, theirs = (
         ss.Spot(**f, episodes=150, rho=2.0, bonus_scale=0.001, policy_step=0.5, thresholds=known)
         for f in (box.interface, table.interface)
     )
-    found = curves(ours, ss.learn_env(box, ours, seed=seed))
+    found = curves(ours, ss.learn(box, ours, seed=seed))
     for mine, other in zip(found, curves(theirs, ss.learn(table, theirs, seed=seed)), strict=True):
         np.testing.assert_allclose(mine, other, rtol=0, atol=1e-9)
     np.testing.assert_array_equal(ours.statistics.n, theirs.statistics.n)
@@ -136,8 +138,8 @@ def test_with_its_own_noise_the_lake_is_learned_as_well() -> None:
     lake: Any = FrozenLakeEnv()
     holes = np.ravel(lake.desc) == b"H"
     box = ss.gym.BlackBox(
-        lake, horizon=20, start=0, senses="<=", endings=NOTHING,
-        constraints=lambda step: holes[step.next_state],
+        lake, horizon=20, start=0, limits=ss.Limit(sense="<="), endings=NOTHING,
+        signals={"constraints": lambda step: holes[step.next_state]},
     )  # fmt: skip
     values: dict[str, list[float]] = {"box": [], "table": []}
     for seed in range(20):
@@ -147,7 +149,7 @@ def test_with_its_own_noise_the_lake_is_learned_as_well() -> None:
                 thresholds=table.cmdp.limits,
             )  # fmt: skip
             if where == "box":
-                ss.learn_env(box, learner, seed=seed)
+                ss.learn(box, learner, seed=seed)
             else:
                 ss.learn(table, learner, seed=seed)
             values[where].append(ss.evaluate(table.cmdp, learner.policy).value)

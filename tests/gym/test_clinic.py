@@ -77,7 +77,7 @@ def test_spot_learns_on_patients() -> None:
         **box.interface, episodes=400, slack=1.8, bonus_scale=0.003, estimator="pooled",
         threshold_scale=0.3, policy_step=0.1, dual_step=0.2,
     )  # fmt: skip
-    run = ss.learn_env(box, learner, seed=0, record="all")
+    run = ss.learn(box, learner, seed=0, record="all")
     doses = run.constraint_values[:, 0]
     assert doses[-100:].mean() < doses[:100].mean() - 0.3  # it learns to save doses
     low, high = (bound[0] for bound in learner.threshold_bounds)

@@ -10,14 +10,12 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import safespot as ss
-from safespot.gym.problem_env import ProblemEnv, play_vector
+from safespot.gym.problem_env import ProblemEnv
 from safespot.model.transitions import pick
 from tests.test_package import SOURCE, run_python
-
-MODES = pytest.mark.parametrize("mode", list(AutoresetMode))
 
 
 def mixed() -> ss.Problem:
@@ -281,18 +279,8 @@ def vector(problem: ss.Problem, mode: AutoresetMode, n: int = 3) -> SyncVectorEn
     return SyncVectorEnv([lambda: ProblemEnv(problem)] * n, autoreset_mode=mode)
 
 
-@MODES
-@pytest.mark.parametrize("name", ["machine", "triage", "mixed", "bandit"])
-def test_no_mode_of_a_vector_loses_a_signal(name: str, mode: AutoresetMode) -> None:
-    problem = make(name)
-    played = play_vector(vector(problem, mode), uniform(problem), episodes=4, seed=20)
-    for i in range(3):
-        streams = ss.streams(20 + i)
-        assert played[i] == [ss.play(problem, uniform(problem), streams, t) for t in range(1, 5)]
-
-
 def test_where_a_vector_keeps_the_last_signals() -> None:
-    # What the page on Gymnasium says, and `play_vector` relies on.
+    # What the page on Gymnasium says.
     problem = ss.problems.make("machine")
     envs = vector(problem, AutoresetMode.SAME_STEP)
     envs.reset(seed=0)
@@ -313,32 +301,6 @@ def test_where_a_vector_keeps_the_last_signals() -> None:
     assert not ended.any()
     assert "cost" not in info
     assert info["action_mask"].shape == (3, 2)
-
-
-def test_vectors_in_processes_do_as_well() -> None:
-    problem = ss.problems.make("machine")
-    # Threads of compiled code and fork do not go together.
-    envs = AsyncVectorEnv([lambda: ProblemEnv("machine")] * 2, context="spawn")
-    try:
-        played = play_vector(envs, uniform(problem), episodes=2, seed=3)
-    finally:
-        envs.close()
-    assert played == play_vector(
-        vector(problem, AutoresetMode.SAME_STEP, 2), uniform(problem), episodes=2, seed=3
-    )
-
-
-def test_vectors_of_something_else_are_refused() -> None:
-    lakes = SyncVectorEnv([lambda: gymnasium.make("FrozenLake-v1")])
-    with pytest.raises(ss.errors.InvalidOption, match="takes a vector environment of ProblemEnvs"):
-        play_vector(lakes, np.ones((1, 1, 1)))
-    horizons = iter([3, 4])
-    triages = SyncVectorEnv([lambda: ProblemEnv("triage", horizon=next(horizons))] * 2)
-    with pytest.raises(ss.errors.InvalidOption, match="different horizons"):
-        play_vector(triages, uniform(ss.problems.make("triage")))
-    one = vector(ss.problems.make("triage"), AutoresetMode.SAME_STEP)
-    with pytest.raises(ss.errors.InvalidOption, match="episodes must be at least 1"):
-        play_vector(one, uniform(ss.problems.make("triage")), episodes=0)
 
 
 def test_gymnasium_imports_us_by_name(tmp_path: Any) -> None:

@@ -20,8 +20,8 @@ H = 6
 NOTHING = ss.gym.Ending(reward=0, constraints=0)
 FELL: dict[str, Any] = {
     "horizon": H,
-    "constraints": lambda step: step.reward,
-    "senses": "<=",
+    "signals": {"constraints": lambda step: step.reward},
+    "limits": ss.Limit(sense="<="),
     "endings": NOTHING,
 }
 
@@ -130,7 +130,7 @@ def test_a_step_shows_the_action_as_the_environment_takes_it() -> None:
         return 0.0
 
     env = TransformAction(lake(), lambda a: int(2 * a[0] + a[1]), spaces.MultiDiscrete([2, 2]))
-    box = ss.gym.BlackBox(env, **(FELL | {"constraints": watch}))
+    box = ss.gym.BlackBox(env, **(FELL | {"signals": {"constraints": watch}}))
     policy = np.zeros((H, 17, 4))
     policy[:, :, 2] = 1.0
     box.play(policy, np.full(H, 0.5), 0)
@@ -145,7 +145,7 @@ def test_a_learner_learns_among_combinations() -> None:
         learner = ss.Spot(
             **ss.gym.env_interface(one, **FELL), episodes=50, slack=0.5, thresholds=[0.5]
         )
-        runs.append(ss.learn_env(one, learner, seed=1, **FELL))
+        runs.append(ss.learn(one, learner, seed=1, **FELL))
     np.testing.assert_array_equal(runs[0].policy, runs[1].policy)
     assert runs[0].policy.max() > 0.25  # it moved
 
@@ -162,7 +162,7 @@ def test_a_mixed_space_is_cut_only_where_it_is_continuous() -> None:
         cart,
         horizon=20,
         states={"obs": edges},
-        constraints=lambda step: float(step.ended),
+        signals={"constraints": lambda step: float(step.ended)},
         endings=NOTHING,
     )
     assert box.interface["states"] == 24 * 21 + 1
@@ -294,7 +294,7 @@ def test_inadmissible_actions_are_never_taken(env: Strict) -> None:
     assert env.taken[0] == 1  # the lowest one that the corner admits
     assert episode.actions[:steps].tolist() == [3] * steps  # as it was drawn
     learner = ss.Spot(**box.interface, episodes=20, slack=0.5, thresholds=[0.5])
-    ss.learn_env(box, learner)  # every step would raise otherwise
+    ss.learn(box, learner)  # every step would raise otherwise
 
 
 def test_a_mask_that_is_no_mask_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,7 +329,11 @@ def test_masks_of_combinations_are_those_of_their_parts() -> None:
 def test_what_taxi_does_not_admit_is_its_lowest_move() -> None:
     taxi: Any = TaxiEnv()
     box = ss.gym.BlackBox(
-        taxi, horizon=H, constraints=lambda step: 0.0, reward_range=(-10, 20), endings=NOTHING
+        taxi,
+        horizon=H,
+        signals={"constraints": lambda step: 0.0},
+        ranges={"reward": (-10, 20)},
+        endings=NOTHING,
     )
     mask = np.array([taxi.action_mask(s) for s in range(500)], np.bool_)
     rng = np.random.default_rng(0)

@@ -49,7 +49,7 @@ class Ward(gymnasium.Env[Any, Any]):
 def learned(env: Ward, episodes: int = 1_500, **options: Any) -> tuple[float, float]:
     box = ss.gym.BlackBox(env, horizon=H, endings=ss.gym.Ending(reward=0, constraints=0))
     learner = ss.Uniform(**box.interface, episodes=episodes, estimator="total", **options)
-    ss.learn_env(box, learner)
+    ss.learn(box, learner)
     (low,), (high,) = learner.threshold_bounds
     return float(low), float(high)
 
@@ -115,12 +115,13 @@ def test_what_no_total_can_be_is_refused() -> None:
     Wrong.said = LIMIT
     learner = ss.Uniform(**box.interface, episodes=9, estimator="total", independent_hints=True)
     with pytest.raises(ss.errors.InvalidOption, match="without independent_hints"):
-        ss.learn_env(box, learner)
+        ss.learn(box, learner)
 
 
 def test_declared_totals_are_checked_and_narrow_the_meter() -> None:
-    declared: dict[str, Any] = {"constraint_totals": (0, 4), "threshold_totals": (2, 4)}
-    box = ss.gym.BlackBox(Ward("total"), horizon=H, **declared)
+    box = ss.gym.BlackBox(
+        Ward("total"), horizon=H, limits=ss.Limit(total=(0, 4), threshold_total=(2, 4))
+    )
     idle = np.zeros((H, 1, 2))
     idle[:, :, 0] = 1.0
     busy = idle[:, :, ::-1]
@@ -130,13 +131,13 @@ def test_declared_totals_are_checked_and_narrow_the_meter() -> None:
     plain = ss.gym.BlackBox(Ward("total"), horizon=H)
     widths = []
     for each in (plain, box):
-        run = ss.learn_env(each, ss.Fixed(**each.interface, episodes=400, policy=idle), seed=1)
+        run = ss.learn(each, ss.Fixed(**each.interface, episodes=400, policy=idle), seed=1)
         low, high = run.evidence.mean_bounds
         assert low[-1, 0] <= -LIMIT <= high[-1, 0]
         widths.append(float(high[-1, 0] - low[-1, 0]))
     assert widths[1] < 0.7 * widths[0]
     with pytest.raises(ss.errors.InvalidOption, match="constraint_totals"):
-        ss.gym.BlackBox(Ward("total"), horizon=H, constraint_totals=(0, 8))
+        ss.gym.BlackBox(Ward("total"), horizon=H, limits=ss.Limit(total=(0, 8)))
 
 
 def misses(runs: int, patients: int, delta: float) -> int:
@@ -154,7 +155,7 @@ def misses(runs: int, patients: int, delta: float) -> int:
             shared_threshold=True,
             delta=delta,
         )
-        run = ss.learn_env(box, learner, seed=seed, record="all")
+        run = ss.learn(box, learner, seed=seed, record="all")
         low, high = run.threshold_bounds
         wrong += bool(((low > 6.0) | (high < 6.0)).any() or not low[-1, 0] <= 6.0 <= high[-1, 0])
     return wrong
@@ -172,7 +173,7 @@ def test_a_trial_on_patients_who_die_or_recover_knows_their_tolerance() -> None:
         endings=ss.gym.Ending(reward=0, constraints=1),
     )  # fmt: skip
     learner = ss.Uniform(**box.interface, episodes=2_000, estimator="total", shared_threshold=True)
-    ss.learn_env(box, learner)
+    ss.learn(box, learner)
     (low,), (high,) = learner.threshold_bounds
     assert low <= 6.0 <= high
     assert high - low < 0.5

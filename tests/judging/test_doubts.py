@@ -116,11 +116,11 @@ def test_a_learner_of_signals_that_were_cut_off_certifies_nothing(
     monkeypatch.setattr(journal, "RECORDS", 50)
     learner = fresh()
     if not durable:
-        ss.learn_env(box(), learner, 2000)
+        ss.learn(box(), learner, 2000)
         assert in_doubt(ss.certify(learner), "cut off")
         return
     with ss.open(tmp_path / "it", learner) as kept:
-        ss.learn_env(box(), kept, 120)
+        ss.learn(box(), kept, 120)
         counted = kept.learner.interface.doubts.clipped
         assert counted > 20
     for _ in range(2):  # over snapshots and journals
@@ -131,14 +131,14 @@ def test_a_learner_of_signals_that_were_cut_off_certifies_nothing(
 
 def test_a_meter_of_signals_that_were_cut_off_says_that_it_proves_nothing(tmp_path: Path) -> None:
     """The true violation is 12/7 - 1.2 an episode; what was cut off looks like 2/7 - 1.2."""
-    run = ss.learn_env(box(), ss.SpotEpochs(**box().interface), 700)
+    run = ss.learn(box(), ss.SpotEpochs(**box().interface), 700)
     run.save(tmp_path / "run")
     meter = ss.SafetyMeter(FACE)
     for _ in range(700):
         meter.observe(plain_episode(clipped=1))
     meter.save(tmp_path / "meter")
     with ss.open(tmp_path / "it", fresh()) as kept:
-        ss.learn_env(box(), kept, 60)
+        ss.learn(box(), kept, 60)
         assert "cut off" in repr(kept.meter._read().doubts)  # counted from the journals
         kept.observe(plain_episode(clipped=5))
         kept.observe_group([])
@@ -151,7 +151,7 @@ def test_a_meter_of_signals_that_were_cut_off_says_that_it_proves_nothing(tmp_pa
     for shown in (run.evidence, ss.Run.load(tmp_path / "run").evidence, meter, loaded, durable):
         assert "not proven" in repr(shown)
         assert "confidence" not in repr(shown)
-    clean = ss.learn_env(box(wild=0), ss.SpotEpochs(**box().interface), 100).evidence
+    clean = ss.learn(box(wild=0), ss.SpotEpochs(**box().interface), 100).evidence
     assert clean.doubts == ()
     assert "confidence 0.95" in repr(clean)
 
@@ -160,19 +160,19 @@ def test_a_guard_of_signals_that_were_cut_off_says_that_it_proves_nothing(tmp_pa
     learner = ss.SpotEpochs(**FACE)
     guard = ss.Guard(learner, ALWAYS, budget=10)
     with pytest.warns(UserWarning, match="no longer prove that its budget is kept") as told:
-        ss.learn_env(box(), guard, 700)
+        ss.learn(box(), guard, 700)
     assert len([each for each in told if "no longer prove" in str(each.message)]) == 1
     assert guard.baseline_verdict == ("unknown",)
     guard.save(tmp_path / "guard")
     assert ss.Guard.load(tmp_path / "guard").baseline_verdict == ("unknown",)
     clean = ss.Guard(ss.SpotEpochs(**FACE), ALWAYS, budget=10)
-    ss.learn_env(box(wild=0), clean, 700)
+    ss.learn(box(wild=0), clean, 700)
     assert clean.baseline_verdict == ("safe",)
 
 
 def test_clean_data_are_certified_as_before() -> None:
     learner = fresh()
-    ss.learn_env(box(wild=0), learner, 3000)
+    ss.learn(box(wild=0), learner, 3000)
     found = ss.certify(learner)
     assert found.doubts == ()
     assert found.verdict == ("safe",)

@@ -276,7 +276,7 @@ def test_a_run_keeps_what_its_certificate_rests_on(tmp_path: Path) -> None:
         ss.learn(problem, moving(problem), 300),
         ss.learn(problem, ss.SpotEpochs(**problem.interface), 700),
         ss.learn(problem, guard, 300),
-        ss.learn_env(env, moving(problem), 300),
+        ss.learn(env, moving(problem), 300),
         ss.learn(problem, fixed(problem), 50),
     ):
         policies, episodes = zip(*((p.copy(), e) for p, e in run.replay()), strict=True)

@@ -260,17 +260,17 @@ def test_two_limits_share_delta() -> None:
 
 
 def test_what_is_declared_of_thresholds_bounds_them() -> None:
-    log = ss.read_log(table([0] * 20, [0.5] * 20))
-    low, high = ss.propose(log, threshold_totals=(0.1, 0.4)).threshold_bounds
+    rows, limit = table([0] * 20, [0.5] * 20), ss.Limit(threshold_total=(0.1, 0.4))
+    low, high = ss.propose(ss.read_log(rows, limits=limit)).threshold_bounds
     assert 0.1 < low[0] < 0.2 < high[0] < 0.4
-    wide = ss.propose(log).threshold_bounds
+    wide = ss.propose(ss.read_log(rows)).threshold_bounds
     assert wide[0][0] < low[0] < high[0] < wide[1][0]
 
 
 def test_rejected_episodes_leave_nothing_proven_and_names_are_used() -> None:
     rows = {**table([0] * 50, [0.5] * 49 + [7.0]), "cost_mg": [0.1] * 50}
     del rows["constraint_0"], rows["threshold_0"]
-    proposal = ss.propose(ss.read_log(rows, thresholds=[0.3]))
+    proposal = ss.propose(ss.read_log(rows, limits=ss.Limit(threshold=0.3)))
     assert proposal.practice.verdict == ("unknown",)
     assert "so nothing is proven" in proposal.reasons[0]
     assert any("The limit on mg is given: 0.3." in each for each in proposal.reasons)

@@ -351,7 +351,7 @@ def test_wrong_sources() -> None:
     problem = toy()
     with pytest.raises(InvalidOption, match="needs interface="):
         ss.certify(records(problem, 9), SAFE, episodes=9)
-    with pytest.raises(InvalidOption, match="unexpected keyword"):
+    with pytest.raises(InvalidOption, match="interface"):
         ss.certify([], SAFE, episodes=9, interface={"sates": 3})
     for none in (list[ss.Episode](), records(problem, 0)):
         with pytest.raises(InvalidOption, match="there are no episodes"):

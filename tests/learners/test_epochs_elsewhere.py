@@ -35,7 +35,7 @@ def test_an_environment_is_learned_as_its_table() -> None:
     interface = ss.gym.env_interface(env)
     assert interface["stationary"] is True
     ours, theirs = ss.SpotEpochs(**interface), ss.SpotEpochs(**problem.interface)
-    ss.learn_env(env, ours, 300, seed=3)
+    ss.learn(env, ours, 300, seed=3)
     ss.learn(problem, theirs, 300, seed=3)
     np.testing.assert_array_equal(ours.policy, theirs.policy)
     np.testing.assert_array_equal(ours.threshold_bounds, theirs.threshold_bounds)

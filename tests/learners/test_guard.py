@@ -272,7 +272,7 @@ def test_learn_is_play_and_observe(problem: ss.Problem) -> None:
     values = {policy.tobytes() for policy, _ in run.replay()}
     assert len(values) == 2  # both policies were played, and are found again
     env = ss.Guard(uniform(problem), SAFE, 20.0)
-    ss.learn_env(ProblemEnv("machine"), env, 300, seed=3)
+    ss.learn(ProblemEnv("machine"), env, 300, seed=3)
     np.testing.assert_array_equal(env.spent, one.spent)
 
 

@@ -20,6 +20,7 @@ WARD: dict[int, dict[int, list[Any]]] = {
 }  # fmt: skip
 DEATH, DISCHARGE = ss.gym.Ending(reward=0, constraints=0), ss.gym.Ending(reward=1, constraints=[1])
 BOTH = {0: DEATH, 1: DISCHARGE}
+LIMIT = ss.Limit(threshold=2.0)
 
 
 def alive(outcome: TableOutcome) -> float:
@@ -28,7 +29,7 @@ def alive(outcome: TableOutcome) -> float:
 
 def ward(**changes: Any) -> ss.Problem:
     arguments: dict[str, Any] = {
-        "env": WARD, "horizon": 3, "constraints": alive, "thresholds": [2.0], "endings": BOTH,
+        "env": WARD, "horizon": 3, "constraints": alive, "limits": LIMIT, "endings": BOTH,
     }  # fmt: skip
     return ss.gym.problem_from_table(**(arguments | changes))
 
@@ -128,12 +129,14 @@ def test_a_mask_of_another_kind_is_refused(mask: Any) -> None:
 
 def test_one_number_serves_every_constraint() -> None:
     cmdp = ward(
-        constraints=lambda o: [alive(o), 0.5], thresholds=[2, 1], endings=ss.gym.Ending(0, 0.25)
+        constraints=lambda o: [alive(o), 0.5],
+        limits=[LIMIT, ss.Limit(threshold=1)],
+        endings=ss.gym.Ending(0, 0.25),
     ).cmdp
     np.testing.assert_array_equal(cmdp.constraints[:, 0, 2, 0], [0.25, 0.25])
     each = ward(
         constraints=lambda o: [alive(o), 0.5],
-        thresholds=[2, 1],
+        limits=[LIMIT, ss.Limit(threshold=1)],
         endings=ss.gym.Ending(0, [0.25, 1]),
     ).cmdp
     np.testing.assert_array_equal(each.constraints[:, 0, 2, 0], [0.25, 1.0])
@@ -152,9 +155,7 @@ def test_units_and_senses_are_the_users() -> None:
         rewards=lambda o: -10.0 * o.ended,
         reward_range=(-10, 0),
         constraints=lambda o: 3.0 * o.action,
-        constraint_ranges=(0, 4),
-        senses="<=",
-        thresholds=[6.0],
+        limits=ss.Limit(sense="<=", range=(0, 4), threshold=6.0),
         endings=ss.gym.Ending(reward=0, constraints=0),
     ).cmdp
     assert cmdp.rewards[0, 0, 1] == -5.0
@@ -181,7 +182,7 @@ def test_lists_do_as_well_as_dicts_and_wrappers_are_looked_through() -> None:
     assert ward(env=lists).cmdp == ward().cmdp
     wrapped = gymnasium.make("FrozenLake-v1")
     options: dict[str, Any] = {
-        "horizon": 4, "constraints": lambda o: 1.0, "thresholds": [2], "endings": DEATH,
+        "horizon": 4, "constraints": lambda o: 1.0, "limits": LIMIT, "endings": DEATH,
     }  # fmt: skip
     assert (
         ss.gym.problem_from_table(wrapped, **options).cmdp
@@ -203,8 +204,7 @@ def test_a_cliff_that_leads_back_to_the_start() -> None:
         horizon=15,
         rewards=lambda o: float(o.ended),
         constraints=lambda o: float(o.reward == -100),
-        thresholds=[0.5],
-        senses="<=",
+        limits=ss.Limit(sense="<=", threshold=0.5),
         endings=ss.gym.Ending(0, 0),
     )
     assert problem.cmdp.S == 49
@@ -252,7 +252,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"start": 7}, "states are 0 to 3"),
     ({"start": 0.5}, "start has shape"),
     ({"horizon": 0}, "horizon must be at least 1"),
-    ({"thresholds": [9.0]}, "threshold"),
+    ({"limits": ss.Limit(threshold=9.0)}, "threshold"),
 ]  # fmt: skip
 
 

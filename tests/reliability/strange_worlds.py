@@ -173,7 +173,7 @@ class World(gymnasium.Env[Any, Any]):
 
 
 def worlds(steps: int, rng: Random) -> Tally:
-    """`learn_env` in environments that show nonsense."""
+    """`learn` in environments that show nonsense."""
     world = World(rng)
     box = ss.gym.BlackBox(world, horizon=H)
     learner = ss.Spot(
@@ -182,7 +182,7 @@ def worlds(steps: int, rng: Random) -> Tally:
     tally = Tally(learner)
     world.sane = False
     for _ in range(steps // H):
-        tally.judge("learn_env", lambda: ss.learn_env(box, learner, 1), H)
+        tally.judge("learn", lambda: ss.learn(box, learner, 1), H)
     return tally
 
 

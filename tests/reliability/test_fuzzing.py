@@ -44,7 +44,7 @@ def test_damaged_files_are_refused_or_harmless() -> None:
 def test_strange_worlds_leave_the_learner_as_it_was() -> None:
     found = run("tests.reliability.strange_worlds", "--steps", "6000")
     assert found["samples"] == []
-    for what in ("observe", "act", "learn_env", "evaluate"):
+    for what in ("observe", "act", "learn", "evaluate"):
         assert found["fared"][f"{what}: refused"] > 0
         assert found["fared"][f"{what}: accepted"] > 0
 

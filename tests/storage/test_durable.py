@@ -131,19 +131,19 @@ def test_journals_before_the_snapshots_may_go(tmp_path: Path) -> None:
     assert ss.logs.export_episodes(tmp_path / "it", tmp_path / "trail.parquet") == 15
 
 
-def test_learn_env_takes_one(tmp_path: Path) -> None:
+def test_learn_takes_one_in_an_environment(tmp_path: Path) -> None:
     problem = ss.problems.make("triage")
     plain = ss.Spot(**problem.interface, episodes=20, rho=2.0)
     with ss.open(tmp_path / "it", plain) as learner:
-        ss.learn_env(ss.gym.ProblemEnv(problem), learner, 12)
-    run = ss.learn_env(ss.gym.ProblemEnv(problem), plain, 12)
+        ss.learn(ss.gym.ProblemEnv(problem), learner, 12)
+    run = ss.learn(ss.gym.ProblemEnv(problem), plain, 12)
     assert same(tmp_path / "it", plain)
     assert isinstance(run.learner, ss.Spot)
     with (
         ss.open(tmp_path / "it") as learner,
-        pytest.raises(ss.errors.InvalidOption, match="takes a Problem and"),
+        pytest.raises(ss.errors.InvalidOption, match="takes a Problem and a plain learner"),
     ):
-        ss.learn(problem, learner)  # type: ignore[arg-type]  # its compiled loop would pass the journal by
+        ss.learn(problem, learner)  # its compiled loop would pass the journal by
 
 
 def test_a_plan_that_fails_fails_again_and_no_episode_is_lost(

@@ -58,7 +58,7 @@ def test_in_an_environment_too() -> None:
         return len(seen) < 3
 
     learner = ss.Uniform(**ss.gym.env_interface(env), episodes=50)
-    run = ss.learn_env(env, learner, record=5, callback=look)
+    run = ss.learn(env, learner, record=5, callback=look)
     assert run.episodes.tolist() == [1, 5, 10]
     assert [each.episode for each in seen] == run.episodes.tolist()
     assert [each.value for each in seen] == run.values.tolist()
@@ -180,7 +180,7 @@ def test_a_callback_reads_its_learner_and_does_not_teach_it(guarded: bool) -> No
         "observe": lambda it: it.observe(episode),
         "observe the guarded one": lambda it: it.guarded.observe(episode),
         "learn": lambda it: ss.learn(machine, it, 3),
-        "learn_env": lambda it: ss.learn_env(ss.gym.ProblemEnv("machine"), it, 3),
+        "learn in an environment": lambda it: ss.learn(ss.gym.ProblemEnv("machine"), it, 3),
     }
     whole = ss.learn(machine, learner(), 30)
     for what, attempt in attempts.items():
@@ -206,7 +206,7 @@ def test_a_callback_does_not_write_to_a_durable_learner(tmp_path: Path) -> None:
     episode = ss.play(machine, [[1, 0], [1, 0]], ss.streams(0), 1)
     with ss.open(tmp_path / "it", uniform(machine)) as durable:
         with pytest.raises(ss.errors.InUse):
-            ss.learn_env(
+            ss.learn(
                 ss.gym.ProblemEnv("machine"),
                 durable,
                 9,

@@ -16,7 +16,8 @@ from tests.support.trails import example, spot
 
 def by_hand(problem: ss.Problem, learner: ss.Learner, episodes: int, seed: int) -> tuple[Any, Any]:
     """A meter that counts a loop of play and observe, and its readings after every episode."""
-    meter = ss.SafetyMeter(problem.interface, learner.options.delta, learner.options.thresholds)
+    known = {"thresholds": learner.options.thresholds}
+    meter = ss.SafetyMeter({**problem.interface, **known}, learner.options.delta)
     streams, readings = ss.streams(seed), []
     for t in range(1, episodes + 1):
         episode = ss.play(problem, learner.policy, streams, t)
@@ -78,7 +79,7 @@ def test_an_environment_is_metered_as_its_problem_is() -> None:
     def make() -> ss.Spot:
         return ss.Spot(**problem.interface, episodes=150, slack=0.5)
 
-    there = ss.learn_env(ProblemEnv(problem), make(), seed=4)
+    there = ss.learn(ProblemEnv(problem), make(), seed=4)
     here = ss.learn(problem, make(), seed=4)
     for side in range(2):
         np.testing.assert_array_equal(
@@ -97,7 +98,7 @@ def test_a_replay_is_the_run(place: str, before: int) -> None:
     if place == "problem":
         run = ss.learn(problem, learner, 100, seed=4)
     else:
-        run = ss.learn_env(ProblemEnv(problem), learner, 100, seed=4)
+        run = ss.learn(ProblemEnv(problem), learner, 100, seed=4)
     last = run.policy
     ss.learn(problem, learner, 50, seed=5)
     meter, final, count = learner.make_meter(), None, 0

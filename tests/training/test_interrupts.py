@@ -14,10 +14,9 @@ import pytest
 
 import safespot as ss
 import safespot.training.learn as training
-import safespot.training.learn_env as env_training
 from safespot import files
 from safespot.syscalls import InterruptsDeferred
-from safespot.training import loop, metrics
+from safespot.training import learning, loop, metrics
 from tests.support.interrupts import heard, interrupted, places
 from tests.support.processes import python
 
@@ -128,12 +127,12 @@ def test_learn(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["spot", "guard"])
-def test_learn_env(name: str) -> None:
+def test_learn_in_an_environment(name: str) -> None:
     total = 12
 
     def run(learner: Any, episodes: int = total) -> ss.Run:
         env = ss.gym.ProblemEnv("machine")
-        return ss.learn_env(env, learner, episodes, seed=4, record="all")
+        return ss.learn(env, learner, episodes, seed=4, record="all")
 
     record, cut = run(MAKERS[name]()), 0
     for k in places(lambda: run(MAKERS[name]()), *LOOPS, most=250):
@@ -241,7 +240,7 @@ def test_an_interrupt_in_a_kernel_is_no_system_error(monkeypatch: pytest.MonkeyP
     assert bits(ours) == bits(theirs)
 
 
-@pytest.mark.parametrize("kind", ["learn", "learn_env"])
+@pytest.mark.parametrize("kind", ["problem", "environment"])
 def test_an_interrupt_before_the_first_episode_has_an_empty_run(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,12 +248,11 @@ def test_an_interrupt_before_the_first_episode_has_an_empty_run(
         signal.raise_signal(signal.SIGINT)
         return metrics.grid(*arguments)
 
-    for module in (training, env_training):
-        monkeypatch.setattr(module, "grid", grid)
+    monkeypatch.setattr(learning, "grid", grid)
     learner = MAKERS["spot"]()
-    what: Any = machine() if kind == "learn" else ss.gym.ProblemEnv("machine")
+    what: Any = machine() if kind == "problem" else ss.gym.ProblemEnv("machine")
     with pytest.raises(KeyboardInterrupt) as raised:
-        getattr(ss, kind)(what, learner, 50)
+        ss.learn(what, learner, 50)
     run = raised.value.run  # type: ignore[attr-defined]
     assert (run.played, run.episodes.tolist(), learner.episode) == (0, [], 1)
     assert run.learner is learner

@@ -136,7 +136,7 @@ def test_other_things_than_a_problem_and_a_learner_are_refused(swap: str) -> Non
     learner: Any = spot(problem, 10)
     what: Any = {"cmdp": problem.cmdp, "name": "bandit", "learner": problem}[swap]
     learner = learner if swap != "learner" else "spot"
-    with pytest.raises(ss.SafespotError, match="learn"):
+    with pytest.raises(ss.errors.InvalidOption, match=r"learn takes|environment"):
         ss.learn(what, learner)
 
 

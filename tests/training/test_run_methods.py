@@ -23,7 +23,7 @@ def run() -> ss.Run:
 @pytest.fixture(scope="module")
 def env_run() -> ss.Run:
     env = ss.gym.ProblemEnv("triage")
-    return ss.learn_env(env, ss.Uniform(**ss.gym.env_interface(env), episodes=30), seed=3)
+    return ss.learn(env, ss.Uniform(**ss.gym.env_interface(env), episodes=30), seed=3)
 
 
 def test_a_frame_has_the_columns_of_a_store(run: ss.Run, env_run: ss.Run) -> None:

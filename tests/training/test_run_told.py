@@ -108,7 +108,7 @@ def test_the_seconds_of_a_run_are_those_that_it_took() -> None:
     problem, began = example(), time.perf_counter()
     run = ss.learn(problem, ss.Uniform(**problem.interface, episodes=50))
     env = ss.gym.ProblemEnv("triage")
-    by_env = ss.learn_env(env, ss.Uniform(**ss.gym.env_interface(env), episodes=20))
+    by_env = ss.learn(env, ss.Uniform(**ss.gym.env_interface(env), episodes=20))
     whole = time.perf_counter() - began
     assert run.seconds > 0.0
     assert by_env.seconds > 0.0

@@ -90,7 +90,7 @@ def solve_log(target: str, options: dict[str, Any], policy: Path | None, as_json
     print(log, model, sep="\n", file=sys.stderr)
     solution = solve(model.cmdp)
     error, errors = model.standard_errors(solution.policy)
-    lower, upper = proven_limits(log, thresholds=options.get("thresholds"))
+    lower, upper = proven_limits(log)
     if policy is not None:
         write_policy(policy, solution.policy)
     of = f"the empirical model of {model.episodes:,} episodes"

@@ -120,16 +120,15 @@ def pool_log(log: Log, stationary: bool) -> Pooled:
     )
 
 
-def empirical_model(
-    log: Log, *, stationary: bool = False, thresholds: ArrayLike | None = None
-) -> EmpiricalModel:
+def empirical_model(log: Log, *, stationary: bool = False) -> EmpiricalModel:
     """The empirical CMDP of a log: a model for `solve`, `learn` and whatever takes a `CMDP`.
 
     Args:
         log: its episodes are counted.
         stationary: pool the steps, where nothing but the policy depends on them: every pair is then seen more often.
-        thresholds: known ones, ``[m]`` or ``[m,H]``; by default those of the log, and where it has none, the mean
-            of its threshold samples. A step without any sample takes the mean of all.
+
+    Thresholds are those of the log where they are known, else the means of its hints; a step without any hint takes the
+    mean of all.
 
     Examples:
         >>> import safespot as ss
@@ -148,7 +147,6 @@ def empirical_model(
         raise InvalidOption(
             "stationary=True needs an action_mask [S,A] that is the same at every step."
         )
-    thresholds = log.thresholds if thresholds is None else thresholds
     counted = pool_log(log, stationary)
     K, pairs = counted.n.shape
     n = counted.n.astype(np.int64).ravel()
@@ -180,7 +178,7 @@ def empirical_model(
         each[0] if stationary else each,
         rewards[0] if stationary else rewards,
         constraints[:, 0] if stationary else constraints,
-        _mean_thresholds(log, K, f) if thresholds is None else thresholds,
+        _mean_thresholds(log, K, f) if log.thresholds is None else log.thresholds,
         _start(counted.start),
         f.units.senses,
         admissible[0] if stationary else admissible,
@@ -202,8 +200,8 @@ def _mean_thresholds(log: Log, K: int, f: Interface) -> Float:
     there = ~np.isnan(samples[..., 0])
     if not there.any():
         raise InvalidFile(
-            f"{log.source} has no threshold samples, so its limits are unknown. Give thresholds=, a total for each "
-            "constraint."
+            f"{log.source} has no threshold samples, so its limits are unknown. Read it with limits= that have a "
+            "threshold."
         )
     n = there.sum(axis=(0, 1))
     sums = np.nansum(samples, axis=(0, 1))

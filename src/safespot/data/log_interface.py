@@ -9,22 +9,12 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidFile, InvalidOption, unknown
-from ..evidence.interface import Interface
+from ..evidence.interface import Interface, with_limits
+from ..model.outcome_tables import names_with_endings
+from ..signals.limits import Limits
 from .log_tables import LogTable, Names
 
 ENTRIES = 10**8  # of [H,S,A], at most, where the sizes are guessed from the data
-
-
-def with_endings(states: Names | None, absorbing: int) -> Names | None:
-    """The names of the states of a log, with those of the absorbing ones that follow."""
-    if states is None:
-        return None
-    return (*states, *(f"ended {k}" if absorbing > 1 else "ended" for k in range(absorbing)))
-
-
-def limit_names_of(table: LogTable) -> Names | None:
-    """What constraints are called where their columns have more than numbers."""
-    return None if all(name.isdigit() for name in table.constraints) else table.constraints
 
 
 def as_names(what: str, given: Any) -> Sequence[str] | None:
@@ -58,11 +48,38 @@ def numbered_endings(endings: Any, names: Names | None) -> Any:
     return {number_of("endings", state, names): ending for state, ending in endings.items()}
 
 
-def senses_of(table: LogTable, senses: Any) -> Any:
-    """What is given; by default a cost may be at most its limit, and all else must be at least."""
-    if senses is not None or not any(table.costs):
-        return ">=" if senses is None else senses
-    return tuple("<=" if cost else ">=" for cost in table.costs)
+def complete(
+    interface: Mapping[str, Any], limits: Limits, table: LogTable, absorbing: int, name: str
+) -> dict[str, Any]:
+    """Return the interface of a log: what its reader declares, and for the rest what the log shows."""
+    states, actions, horizon = (interface.get(key) for key in ("states", "actions", "horizon"))
+    if isinstance(states, Sequence):
+        states = len(states) + absorbing
+    elif states is None:
+        states = size_of(table, "state", "next_state") + absorbing
+    if actions is None or isinstance(actions, Sequence):
+        actions = size_of(table, "action") if actions is None else len(actions)
+    m = len(table.constraints)
+    full = {
+        "constraints": m, "action_mask": None, "limit_names": None,
+        "senses": tuple("<=" if cost else ">=" for cost in table.costs),
+        "state_names": names_with_endings(table.states, len(table.states or ()), absorbing),
+        "action_names": table.actions,
+        **{key: value for key, value in interface.items() if value is not None},
+        "states": states, "actions": actions,
+        "horizon": size_of(table, "step") if horizon is None else horizon,
+        "start": number_of("start", interface.get("start"), table.states),
+    }  # fmt: skip
+    if None in (interface.get("states"), interface.get("actions"), horizon):
+        check_sizes(full, name)
+    if full["constraints"] != m:
+        raise InvalidFile(
+            f"{name} has {m} constraint columns; the interface has {full['constraints']}."
+        )
+    full = with_limits(full, limits)
+    if full["limit_names"] is None and not all(name.isdigit() for name in table.constraints):
+        full["limit_names"] = table.constraints  # their columns have more than numbers
+    return full
 
 
 def check_costs(table: LogTable, f: Interface) -> None:
@@ -71,7 +88,7 @@ def check_costs(table: LogTable, f: Interface) -> None:
         if cost and sense == ">=":
             raise InvalidOption(
                 f"the column {table.labels[f'constraint_{i}']!r} is a cost, which may be at most its limit, and senses "
-                'says ">=" of it. Leave senses out, or read the column as constraint_… (columns=).'
+                'says ">=" of it. Leave the sense out, or read the column as constraint_… (columns=).'
             )
 
 

@@ -215,8 +215,8 @@ def _labels(
         advice = " Columns of other names are read with columns=."
         if any(key.startswith("threshold") for key in missing):
             advice = (
-                " Where the limits are known, give thresholds=. A log without threshold samples has their columns all "
-                "the same, empty."
+                " Where the limits are known, give each ss.Limit its threshold. A log without threshold samples has "
+                "their columns all the same, empty."
             )
         for key, label in there.items():
             if key != label and (hint := nearest(key, missing)):

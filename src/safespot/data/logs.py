@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .. import files
 from ..arrays import MARKS, Episode, Float, as_floats, frozen
 from ..display import Displayed
-from ..errors import InvalidFile, InvalidOption
+from ..errors import InvalidOption, unknown
 from ..evidence.certificate import UNKNOWN_POLICY
-from ..evidence.interface import Doubts, Interface, make_interface
+from ..evidence.interface import ARGUMENTS, Doubts, Interface, make_interface
 from ..learners.learner import Learner
 from ..learners.options import check_hints
 from ..model.outcome_tables import Ending, absorbing_states, mask_with_endings
+from ..signals.limits import Limit, Limits, listed
 from ..storage.durable import DurableLearner
 from ..storage.episode_table import Columns, step_columns, write_rows
 from ..units import spread_thresholds
@@ -41,13 +41,8 @@ from .log_checks import (
 from .log_interface import (
     as_names,
     check_costs,
-    check_sizes,
-    limit_names_of,
-    number_of,
+    complete,
     numbered_endings,
-    senses_of,
-    size_of,
-    with_endings,
 )
 from .log_tables import PROPENSITY, LogTable, Names, read_table
 
@@ -130,48 +125,26 @@ class Log(Displayed):
 
 def read_log(
     source: str | Path | Any,
-    states: int | Sequence[str] | None = None,
-    actions: int | Sequence[str] | None = None,
-    horizon: int | None = None,
-    constraints: int | None = None,
-    start: int | str | None = None,
-    action_mask: ArrayLike | None = None,
-    senses: str | Sequence[str] | None = None,
-    ranges: Mapping[str, Any] | None = None,
-    stationary: bool = False,
-    state_names: Sequence[str] | None = None,
-    action_names: Sequence[str] | None = None,
-    limit_names: Sequence[str] | None = None,
-    units: Mapping[str, Any] | None = None,
     *,
     columns: Mapping[str, str] | None = None,
-    thresholds: ArrayLike | None = None,
+    limits: Limits = None,
     endings: Ending | Mapping[Any, Ending] | None = None,
+    **interface: Any,
 ) -> Log:
     """The episodes of a log that a learner with this interface can observe.
 
     Args:
         source: a `.csv` or `.parquet` file, a mapping of columns, or a pandas DataFrame.
-        states: S, or the names of the states in the order of their numbers; this and the next twelve are what
-            ``problem.interface`` and `env_interface` say. Sizes that are not given are the largest ones in the data.
-        actions: A, or their names.
-        horizon: H.
-        constraints: m.
-        start: the state in which every episode starts; None allows any.
-        action_mask: ``[S,A]`` or ``[H,S,A]``.
-        senses: ``">="``, ``"<="``, or one per constraint; by default ``"<="`` for columns ``cost_…``, else ``">="``.
-        ranges: of rewards and constraints, [0,1] by default.
-        stationary: whether every step is alike.
-        state_names: what the states are called, absorbing ones included; by default the log's own texts. This and the
-            next three are kept for whoever reads of them.
-        action_names: what the actions are called.
-        limit_names: what the constraints are called.
-        units: what an episode's reward and constraints are measured in.
         columns: what the log's columns are, by their names there: ``{"patient": "episode", "dose": "cost_dose"}``.
-        thresholds: the limits where they are known, ``[m]`` or ``[m,H]``; threshold columns may then be absent.
+        limits: what is declared of each constraint: a `Limit` (one serves all), or its name. Senses are by default
+            ``"<="`` for columns ``cost_…``, else ``">="``. Columns of thresholds may be absent where the limits have
+            a threshold.
         endings: what the steps after an early end pay and count (deviation D7): one `Ending` for all, or one for each
             state in which an episode can end. Their absorbing states are the last of the S. Without it an
             episode of fewer than H steps is rejected.
+        **interface: what ``problem.interface`` and `env_interface` say. Sizes that are not given are the largest ones
+            in the data. States and actions may be given by their names, in the order of their numbers; by default
+            their names are the log's own texts. Without `start` an episode may start in any state.
 
     Examples:
         >>> import safespot as ss
@@ -183,50 +156,36 @@ def read_log(
 
     """
     name = str(source) if isinstance(source, str | Path) else "the log"
+    for key in interface:
+        if key not in ARGUMENTS:
+            raise InvalidOption(
+                f"read_log: {unknown('option', key, ('columns', 'limits', 'endings', *ARGUMENTS))}"
+            )
+    if not isinstance(limits, Limit | str | None):
+        limits = listed(limits)
+    known = interface.get("thresholds") is not None
     table = read_table(
-        source, name, columns, as_names("states", states), as_names("actions", actions),
-        limits_known=thresholds is not None,
+        source, name, columns,
+        as_names("states", interface.get("states")), as_names("actions", interface.get("actions")),
+        limits_known=known or any(one.threshold is not None for one in listed(limits)),
     )  # fmt: skip
     ends = numbered_endings(endings, table.states)
-    absorbing, _ = absorbing_states(ends, 0, error=InvalidOption)
-    extra = len(absorbing)
-    given: dict[str, Any] = {
-        "states": size_of(table, "state", "next_state") + extra if states is None else
-                  len(states) + extra if isinstance(states, Sequence) else states,
-        "actions": size_of(table, "action") if actions is None else
-                   len(actions) if isinstance(actions, Sequence) else actions,
-        "horizon": size_of(table, "step") if horizon is None else horizon,
-        "constraints": len(table.constraints) if constraints is None else constraints,
-        "start": number_of("start", start, table.states),
-        "action_mask": action_mask,
-        "senses": senses_of(table, senses),
-        "ranges": ranges,
-        "stationary": stationary,
-        "state_names": with_endings(table.states, extra) if state_names is None else state_names,
-        "action_names": table.actions if action_names is None else action_names,
-        "limit_names": limit_names_of(table) if limit_names is None else limit_names,
-        "units": units,
-    }  # fmt: skip
-    if None in (states, actions, horizon):
-        check_sizes(given, name)
+    extra = len(absorbing_states(ends, 0, error=InvalidOption)[0])
+    given = complete(interface, limits, table, extra, name)
     f = make_interface(**given)
-    if f.m != len(table.constraints):
-        raise InvalidFile(
-            f"{name} has {len(table.constraints)} constraint columns; the interface has {f.m}."
-        )
-    if absorbing and action_mask is None:
+    if extra and given["action_mask"] is None:
         given["action_mask"] = mask_with_endings(None, f.S - extra, f.A, extra)
         f = make_interface(**given)
     given |= f.names.arguments
     check_costs(table, f)
-    limits = None
+    thresholds = given.get("thresholds")
     if thresholds is not None:
-        limits = as_floats("thresholds", thresholds, error=InvalidOption)
-        spread_thresholds(limits, f.H, f.units, error=InvalidOption)
+        thresholds = frozen(as_floats("thresholds", thresholds, error=InvalidOption))
+        spread_thresholds(thresholds, f.H, f.units, error=InvalidOption)
     played, propensities, rejected = _episodes(table, f, ends)
     return Log(
-        name, given, played, rejected, None if limits is None else frozen(limits), propensities,
-        table.states, table.actions, table.constraints,
+        name, given, played, rejected, thresholds, propensities, table.states, table.actions,
+        table.constraints,
     )  # fmt: skip
 
 

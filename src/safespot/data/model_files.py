@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 from ..errors import InvalidFile, InvalidOption, SafespotError, unknown
+from ..evidence.interface import ARGUMENTS
 from ..files import as_path, check_memory, read_bytes
 from ..model.cmdp import CMDP
 from ..model.outcome_tables import Ending
@@ -69,22 +70,17 @@ def read_cmdp(path: str | Path, /, **options: Any) -> CMDP:
 
 def read_model(path: str | Path, /, **options: Any) -> tuple[Log, EmpiricalModel]:
     """A log and its empirical model; the options are those of `read_log` and `empirical_model`."""
-    counting = list(inspect.signature(empirical_model).parameters)[1:]
-    counted = {name: options[name] for name in counting if name in options}
-    reading = list(inspect.signature(read_log).parameters)[1:]
-    log = read_logged(
-        path, **{k: v for k, v in options.items() if k in reading or k not in counting}
-    )
-    return log, empirical_model(log, **counted)
+    log = read_logged(path, **options)
+    return log, empirical_model(log, stationary=options.get("stationary", False))
 
 
 def read_logged(path: str | Path, /, **options: Any) -> Log:
     """A log; the options are those of `read_log`.
 
     Options may come from TOML: an ending is then a table of its reward and its constraints, and several are a
-    table of such tables by state.
+    table of such tables by state. What is declared of limits has the keys of an interface.
     """
-    takes = list(inspect.signature(read_log).parameters)[1:]
+    takes = ("columns", "endings", *ARGUMENTS)
     for name in options:
         if name not in takes:
             raise InvalidOption(f"log {path}: {unknown('option', name, takes)}")

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ..arrays import Episode, Float, InsideEpisode, as_count, frozen
 from ..display import Displayed
 from ..errors import InvalidFile, InvalidOption, SafespotError
 from ..files import read_arrays, write_arrays
 from ..kernels.jit import inlined, no_refcount
+from ..signals.limits import Limits
 from ..syscalls import InterruptsDeferred
 from .differences import Declared, check_totals, declare, differences
 from .meter import as_known, restored, stored
@@ -43,9 +43,7 @@ class SafetyAlarm(Displayed):
     Args:
         interface: what the episodes are made of, as ``problem.interface`` is.
         between: the mean number of episodes between false alarms, at least, while every limit is kept.
-        thresholds: the limits where they are known, ``[m]`` or ``[m,H]``; None: episodes carry samples of them.
-        constraint_totals: as for `SafetyMeter`.
-        threshold_totals: as for `SafetyMeter`.
+        limits: as for `SafetyMeter`.
 
     Examples:
         >>> import safespot as ss
@@ -62,13 +60,11 @@ class SafetyAlarm(Displayed):
         self,
         interface: Mapping[str, Any],
         between: int = 10_000,
-        thresholds: ArrayLike | None = None,
-        constraint_totals: ArrayLike | None = None,
-        threshold_totals: ArrayLike | None = None,
+        limits: Limits = None,
     ) -> None:
-        self.interface = as_known(interface)
+        self.interface = as_known(interface, limits)
         self.between = as_count("between", between, least=1, error=InvalidOption)
-        self.declared = declare(self.interface, thresholds, constraint_totals, threshold_totals)
+        self.declared = declare(self.interface)
         self.state = alarm_state(self.interface.m)
         self._x = np.empty(2 * self.interface.m)
 

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from ..arrays import Float, InsideEpisode, as_floats, first, frozen
 from ..errors import InvalidEpisode, InvalidOption
 from ..kernels.jit import inlined, inlined_noalias
+from ..signals.limits import EXTRAS, limit_arguments
 from ..units import ROUNDING, spread_thresholds
 from .interface import Interface
 
@@ -46,24 +47,28 @@ def derived(H: int, alpha: Float, values: Float, limits: Float) -> Declared:
 
 def declare(
     interface: Interface,
-    thresholds: ArrayLike | None,
-    constraint_totals: ArrayLike | None,
-    threshold_totals: ArrayLike | None,
+    thresholds: ArrayLike | None = None,
+    constraint_totals: ArrayLike | None = None,
+    threshold_totals: ArrayLike | None = None,
 ) -> Declared:
-    """Check what a user declares, in the user's units, and bring it inside."""
-    if thresholds is not None and threshold_totals is not None:
+    """Check what is declared, in the user's units, and bring it inside; by default what the interface's limits say."""
+    own = zip(EXTRAS, (thresholds, constraint_totals, threshold_totals), strict=False)
+    known: dict[str, Any] = limit_arguments(interface.limits, interface.H)
+    known |= {key: value for key, value in own if value is not None}
+    if "thresholds" in known and "threshold_totals" in known:
         raise InvalidOption(
             "threshold_totals say where samples of unknown thresholds lie; with thresholds= there are none. "
             "Give one of the two."
         )
     alpha = np.zeros(0)
-    limits = _totals("threshold_totals", threshold_totals, interface)
-    if thresholds is not None:
-        given = as_floats("thresholds", thresholds, error=InvalidOption)
+    values, limits = (
+        _totals(key, known.get(key), interface) for key in ("constraint_totals", "threshold_totals")
+    )
+    if "thresholds" in known:
+        given = as_floats("thresholds", known["thresholds"], error=InvalidOption)
         spread = spread_thresholds(given, interface.H, interface.units, error=InvalidOption)[1]
         alpha = spread.sum(axis=1)
         limits = np.stack([alpha, alpha])
-    values = _totals("constraint_totals", constraint_totals, interface)
     return derived(interface.H, alpha, values, limits)
 
 

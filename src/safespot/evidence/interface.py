@@ -7,7 +7,7 @@ everything is turned into inside units (sense ``>=``, [0,1]) here, and back agai
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,13 +20,15 @@ from ..arrays import (
     Float,
     InsideEpisode,
     as_count,
+    as_floats,
     first,
     frozen,
     place,
     unmasked,
 )
-from ..errors import InvalidEpisode, InvalidOption
+from ..errors import InvalidEpisode, InvalidOption, unknown
 from ..names import UNNAMED, Names, make_names
+from ..signals.limits import EXTRAS, Limit, Limits, as_limits, limit_arguments
 from ..units import ROUNDING, Affine, Units, units_of_interface
 
 
@@ -97,6 +99,7 @@ class Interface:
     units: Units
     stationary: bool = False  # p, r and g do not depend on the step
     names: Names = UNNAMED  # what people call all that
+    limits: tuple[Limit, ...] = ()  # [m]: what is declared of each
     doubts: Doubts = field(default_factory=Doubts)
 
     @property
@@ -155,6 +158,11 @@ class Interface:
         )
 
 
+NAMES = ("state_names", "action_names", "limit_names", "units")
+SIZES = ("states", "actions", "horizon", "constraints")
+ARGUMENTS = (*SIZES, "start", "action_mask", "senses", "ranges", "stationary", *NAMES, *EXTRAS)
+
+
 def make_interface(
     states: int,
     actions: int,
@@ -165,12 +173,12 @@ def make_interface(
     senses: str | Sequence[str] = ">=",
     ranges: Mapping[str, Any] | None = None,
     stationary: bool = False,
-    state_names: Sequence[str] | None = None,
-    action_names: Sequence[str] | None = None,
-    limit_names: Sequence[str] | None = None,
-    units: Mapping[str, Any] | None = None,
+    **described: Any,
 ) -> Interface:
-    """Check a learner's first arguments."""
+    """Check a learner's first arguments; `described`: `NAMES`, and what else is declared of limits (`EXTRAS`)."""
+    for key in described:
+        if key not in NAMES + EXTRAS:
+            raise InvalidOption(f"interface: {unknown('key', key, ARGUMENTS)}")
     if not isinstance(stationary, bool | np.bool_):
         raise InvalidOption(
             f"stationary must be True or False: whether transitions, rewards and constraints are the same at every "
@@ -186,6 +194,9 @@ def make_interface(
         start = as_count("start", start, least=0, error=InvalidOption)
         if start >= S:
             raise InvalidOption(f"start is state {start}; states are 0 to {S - 1}.")
+    units = units_of_interface(m, senses, ranges, error=InvalidOption)
+    texts = {key: described.pop(key, None) for key in NAMES}
+    names = make_names((S, A, m), **texts, error=InvalidOption)
     return Interface(
         S=S,
         A=A,
@@ -193,12 +204,52 @@ def make_interface(
         m=m,
         start=start,
         mask=_mask(action_mask, (H, S, A)),
-        units=units_of_interface(m, senses, ranges, error=InvalidOption),
+        units=units,
         stationary=bool(stationary),
-        names=make_names(
-            (S, A, m), state_names, action_names, limit_names, units, error=InvalidOption
-        ),
+        names=names,
+        limits=_limits(units, names, described),
     )
+
+
+def with_limits(interface: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
+    """Return an interface in which counts what limits declare."""
+    f = make_interface(**interface)
+    pairs = zip(f.limits, as_limits(limits, f.m), strict=True)
+    declared = limit_arguments([replace(own, **one.declared) for own, one in pairs], f.H)
+    parts = {key: {**(interface.get(key) or {}), **declared[key]} for key in ("ranges", "units")}
+    return {**interface, **declared, "ranges": parts["ranges"], "units": parts["units"] or None}
+
+
+def _limits(units: Units, names: Names, extras: Mapping[str, Any]) -> tuple[Limit, ...]:
+    """The limits of an interface, one by one."""
+    m = len(units.senses)
+    thresholds, totals, hints = (_each(key, extras.get(key), m) for key in EXTRAS[:3])
+    return tuple(
+        Limit(
+            name="" if names.limits is None else names.limits[i],
+            sense=units.senses[i],
+            range=units.constraint_ranges[i],
+            total=totals[i],
+            threshold=thresholds[i],
+            hints="step" if extras.get("independent_hints") else "episode",
+            threshold_total=hints[i],
+            shared_threshold=bool(extras.get("shared_threshold")),
+            unit=names.unit(i),
+        )
+        for i in range(m)
+    )
+
+
+def _each(name: str, value: ArrayLike | None, m: int) -> Any:
+    """What is declared of each limit; one range of totals serves all."""
+    if value is None:
+        return [None] * m
+    each = as_floats(name, value, error=InvalidOption)
+    if name != "thresholds" and each.shape == (2,):
+        each = np.tile(each, (m, 1))
+    if each.shape[:1] != (m,):
+        raise InvalidOption(f"{name} must be one for each of the {m} constraints; got {value!r}.")
+    return each
 
 
 def _mask(value: ArrayLike | None, shape: tuple[int, int, int]) -> Bool:

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ..arrays import Episode, Float, InsideEpisode, Int, as_count, as_floats, frozen
 from ..display import Displayed, curves
 from ..errors import InvalidEpisode, InvalidFile, InvalidOption, SafespotError
 from ..files import read_arrays, write_arrays
 from ..kernels.jit import inlined, no_refcount
+from ..signals.limits import Limits
 from ..syscalls import InterruptsDeferred
 from .differences import (
     DECLARED,
@@ -32,7 +32,7 @@ from .differences import (
     differences,
     reward_shares,
 )
-from .interface import Interface, signals_inside
+from .interface import Interface, signals_inside, with_limits
 from .interface import make_interface as as_interface
 from .sequences import (
     ChangingMeans,
@@ -61,10 +61,8 @@ class SafetyMeter(Displayed):
     Args:
         interface: what the episodes are made of, as ``problem.interface`` is.
         delta: what may be missed.
-        thresholds: the limits where they are known, ``[m]`` or ``[m,H]``; None: episodes carry samples of them.
-        constraint_totals: (low, high), one for all constraints or one each: where an episode's total is known to lie,
-            if that is a smaller range than that of H steps. Bounds narrow with it.
-        threshold_totals: the same of an episode's threshold samples.
+        limits: `Limit` records, where more is declared than the interface says: thresholds that are known, or ranges
+            of totals. Bounds narrow with them.
 
     Examples:
         >>> import safespot as ss
@@ -82,13 +80,11 @@ class SafetyMeter(Displayed):
         self,
         interface: Mapping[str, Any],
         delta: float = 0.05,
-        thresholds: ArrayLike | None = None,
-        constraint_totals: ArrayLike | None = None,
-        threshold_totals: ArrayLike | None = None,
+        limits: Limits = None,
     ) -> None:
-        self.interface = as_known(interface)
+        self.interface = as_known(interface, limits)
         self.delta = as_delta(delta)
-        self.declared = declare(self.interface, thresholds, constraint_totals, threshold_totals)
+        self.declared = declare(self.interface)
         self.state = meter_state(self.interface.m)
         self._x = np.empty(2 * self.interface.m)
 
@@ -331,10 +327,10 @@ def as_evidence(
     )
 
 
-def as_known(interface: Mapping[str, Any]) -> Interface:
-    """The interface of ``problem.interface``."""
+def as_known(interface: Mapping[str, Any], limits: Limits = None) -> Interface:
+    """Return the interface of ``problem.interface``, with what limits declare."""
     try:
-        return as_interface(**interface)
+        return as_interface(**(interface if limits is None else with_limits(interface, limits)))
     except TypeError as problem:
         raise InvalidOption(
             f"interface must be what problem.interface or env_interface(…) is: {problem}."

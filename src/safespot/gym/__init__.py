@@ -16,7 +16,7 @@ from .checking import check_env
 from .clinic import Clinic
 from .discretizers import Bin, Discretizer, make_discretizer, warm_up
 from .policy_evaluation import PolicyEvaluation, evaluate_policy
-from .problem_env import ProblemEnv, play_vector
+from .problem_env import ProblemEnv
 from .steps import Step
 
 __all__ = [
@@ -33,7 +33,6 @@ __all__ = [
     "env_interface",
     "evaluate_policy",
     "make_discretizer",
-    "play_vector",
     "problem_from_table",
     "warm_up",
 ]

@@ -17,18 +17,17 @@ Rewards and constraints outside their declared range are an error, since a learn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from operator import index
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ..arrays import Episode, Float, Policy, as_count, first
 from ..display import Displayed
-from ..errors import InvalidEpisode, InvalidOption
-from ..evidence.differences import Declared, check_totals, declare
-from ..evidence.interface import make_interface
+from ..errors import InvalidEpisode, InvalidOption, unknown
+from ..evidence.differences import check_totals, declare
+from ..evidence.interface import make_interface, with_limits
 from ..model.outcome_tables import (
     Ending,
     absorbing_states,
@@ -37,11 +36,12 @@ from ..model.outcome_tables import (
 )
 from ..model.problem import Problem
 from ..model.transitions import pick
-from ..units import ROUNDING, make_units, within
+from ..signals.limits import Limits
+from ..units import ROUNDING, within
 from .actions import Actions
 from .discretizers import Discretizer, make_discretizer
 from .probing import probe
-from .steps import SIGNALS, TOTAL, Shown, Source, Step, at, numbers, signals_of
+from .steps import SIGNALS, TOTAL, Shown, Source, Step, at, finder, numbers, signals_of
 
 
 class BlackBox(Displayed):
@@ -53,29 +53,22 @@ class BlackBox(Displayed):
             the lowest admissible one leads to.
         horizon: H. The environment is reset after H steps; its own time limit must not be shorter.
         states: a `Discretizer`, or the `bins` of `make_discretizer`; None where observations are finitely many.
-        rewards: a function of a `Step`; None takes the environment's.
-        constraints: a key of `info`, a function of a `Step` that returns a number or ``[m]``, or None: see above.
-        thresholds: likewise; None takes ``info["threshold"]``. A step whose `info` has no such key carries no sample.
-            Where some step of an episode has ``info["threshold_total"]``, a hint for the whole episode, that counts
-            instead: an equal share of it in every step.
+        limits: what is declared of each constraint: a `Limit` (one serves all), or its name. What lies outside of its
+            range is an error.
+        signals: where signals are found, if not where the environment shows them by itself: a dict with a source for
+            "rewards", "constraints" or "thresholds", which is a key of `info`, or a function of a `Step` that returns
+            a number or ``[m]``. A step whose `info` has no such key of thresholds carries no hint. Where some step of
+            an episode has ``info["threshold_total"]``, a hint for the whole episode, that counts instead: an equal
+            share of it in every step.
         endings: one `Ending` for all, or a dict of them by state, or by what `ending_of` returns.
         ending_of: a function of the `Step` that ended the episode; None takes the number of the state it ended in.
-        start: the state in which every episode starts; None learns the distribution.
-        action_mask: ``[S,A]`` or ``[H,S,A]`` over the states of the discretizer.
-        senses: ``">="``, ``"<="``, or one per constraint; None is ``"<="`` for costs.
-        reward_range: (low, high) of one reward.
-        constraint_ranges: (low, high) of one step of each constraint; one pair serves all.
         clip: cut off what lies outside its range; certificates that rest on it say "unknown".
-        constraint_totals: (low, high), one for all constraints or one each: where an episode's total lies, if that is
-            a smaller range than that of H steps (falls, deaths: at most 1). An episode outside of it is an error.
-        threshold_totals: the same of an episode's threshold samples.
-        stationary: whether transitions, rewards and constraints are the same at every step, as those of Gymnasium's
+        **interface: what else is known, by the keys of an interface: `start`, the state in which every episode starts
+            (None learns the distribution); `action_mask`, ``[S,A]`` or ``[H,S,A]``, and `state_names`, both of the
+            discretizer's states; `action_names`; `ranges` and `units` of the reward, each a dict; and `stationary`,
+            whether transitions, rewards and constraints are the same at every step, as those of Gymnasium's
             environments are: their dynamics do not see the clock. Learners that plan then share their counts between
             the steps. No guarantee rests on it.
-        state_names: what the states of the discretizer are called, where people read of them.
-        action_names: what the actions are called.
-        limit_names: what the constraints are called.
-        units: what an episode's sums are measured in: a dict with "reward", a text, and "constraints", one for each.
 
     A `ProblemEnv` declares all of this itself. The constructor plays one step, to see how many signals there are, or a
     few more, until one carries a threshold sample.
@@ -98,81 +91,67 @@ class BlackBox(Displayed):
         *,
         horizon: int | None = None,
         states: Any = None,
-        rewards: Callable[[Step], float] | None = None,
-        constraints: Source = None,
-        thresholds: Source = None,
+        limits: Limits = None,
+        signals: Mapping[str, Source] | None = None,
         endings: Ending | Mapping[Any, Ending] | None = None,
         ending_of: Callable[[Step], Hashable] | None = None,
-        start: int | None = None,
-        action_mask: ArrayLike | None = None,
-        senses: str | Sequence[str] | None = None,
-        reward_range: Sequence[float] = (0, 1),
-        constraint_ranges: Sequence[float] | Sequence[Sequence[float]] | None = None,
         clip: bool = False,
-        constraint_totals: ArrayLike | None = None,
-        threshold_totals: ArrayLike | None = None,
-        stationary: bool = True,
-        state_names: Sequence[str] | None = None,
-        action_names: Sequence[str] | None = None,
-        limit_names: Sequence[str] | None = None,
-        units: Mapping[str, Any] | None = None,
+        **interface: Any,
     ) -> None:
-        problem = getattr(getattr(env, "unwrapped", None), "problem", None)
+        problem = problem_of(env)
         # A problem's own mask is in its interface.
-        self._actions = Actions(env, masked=not isinstance(problem, Problem))
+        self._actions = Actions(env, masked=problem is None)
         given = isinstance(states, Discretizer)
         seen = _checked(states) if given else make_discretizer(env.observation_space, states)
         absorbing, self._home = absorbing_states(endings, seen.states, error=InvalidOption)
         self.env = env
         self._seen, self._endings = seen, absorbing
         self._states, self._state = seen.states, seen.number
-        self._rewards, self._ending_of, self._clip = rewards, ending_of, clip
-        self._probe = probed = probe(env, self._actions, constraints, thresholds)
-        self.shows_thresholds, self.shows_totals = probed.shows_thresholds, probed.shows_totals
-        m = probed.m
-        paddings = [ending.payoffs(m, error=InvalidOption) for ending in absorbing]
-        if isinstance(problem, Problem):
-            self.interface = problem.interface
-        elif horizon is None:
-            raise InvalidOption("the number of steps of an episode is not declared; give horizon=.")
-        else:
-            senses = ("<=" if probed.costs else ">=") if senses is None else senses
-            terms = make_units(m, senses, reward_range, constraint_ranges, error=InvalidOption)
-            A = self._actions.count
-            self.interface = {
-                "states": seen.states + len(absorbing),
-                "actions": A,
-                "horizon": as_count("horizon", horizon, least=1, error=InvalidOption),
-                "constraints": m,
-                "start": start,
-                "action_mask": mask_with_endings(action_mask, seen.states, A, len(absorbing)),
-                "senses": terms.senses,
-                "ranges": terms.ranges,
-                "stationary": stationary,
-                "state_names": names_with_endings(state_names, seen.states, len(absorbing)),
-                "action_names": action_names,
-                "limit_names": limit_names,
-                "units": units,
-            }
+        sources = _sources(signals)
+        self._rewards = None if sources["rewards"] is None else finder(sources["rewards"])
+        self._ending_of, self._clip = ending_of, clip
+        self._probe = probe(env, self._actions, sources["constraints"], sources["thresholds"])
+        self.shows_thresholds, self.shows_totals = (
+            self._probe.shows_thresholds, self._probe.shows_totals
+        )  # fmt: skip
+        whole = (
+            self._declared_interface(horizon, interface) if problem is None else problem.interface
+        )
+        self.interface = with_limits(whole, limits)
         self._known = make_interface(**self.interface)
         self.interface |= self._known.names.arguments
-        self.constraint_totals, self.threshold_totals = constraint_totals, threshold_totals
-        self._declared: Declared | None = None
-        if constraint_totals is not None or threshold_totals is not None:
-            self._declared = declare(self._known, None, constraint_totals, threshold_totals)
+        totals = any(limit.total or limit.threshold_total for limit in self._known.limits)
+        self._declared = declare(self._known) if totals else None
         ranges = self.interface["ranges"]
         bounds = np.array([ranges["reward"], *ranges["constraints"] * 2])
         self._bounds = low, high = bounds.T.copy()  # [1+2m] each
         self._tolerated = low - ROUNDING * (high - low), high + ROUNDING * (high - low)
-        self._padded = []  # [1+2m, H] of each ending: what its steps show
-        for padding in paddings:
-            shown = np.append(padding, np.full(m, np.nan))[:, None]
-            if not (clip or within(shown[: 1 + m], 1, *self._tolerated)):
-                raise InvalidOption(
-                    f"an ending pays and counts {padding.tolist()} a step, outside the declared ranges "
-                    f"{bounds[: 1 + m].tolist()}. Declare wider ranges, or clip=True."
-                )
-            self._padded.append(np.repeat(shown, self.interface["horizon"], axis=1))
+        self._padded = [self._padding(ending) for ending in absorbing]
+
+    def _declared_interface(self, horizon: int | None, known: dict[str, Any]) -> dict[str, Any]:
+        """The interface without its limits."""
+        if horizon is None:
+            raise InvalidOption("the number of steps of an episode is not declared; give horizon=.")
+        S, A, extra, m = self._states, self._actions.count, len(self._endings), self._probe.m
+        ranges = {"reward": (0.0, 1.0), **(known.get("ranges") or {})}
+        return {
+            "start": None, "senses": "<=" if self._probe.costs else ">=", "stationary": True, **known,
+            "states": S + extra, "actions": A, "horizon": horizon, "constraints": m, "ranges": ranges,
+            "action_mask": mask_with_endings(known.get("action_mask"), S, A, extra),
+            "state_names": names_with_endings(known.get("state_names"), S, extra),
+        }  # fmt: skip
+
+    def _padding(self, ending: Ending) -> Float:
+        """``[1+2m, H]``: what the steps after an ending show."""
+        m, H = self._known.m, self._known.H
+        payoffs = ending.payoffs(m, error=InvalidOption)
+        steps = np.append(payoffs, np.full(m, np.nan))[:, None]
+        if not (self._clip or within(steps[: 1 + m], 1, *self._tolerated)):
+            raise InvalidOption(
+                f"an ending pays and counts {payoffs.tolist()} a step, outside the declared ranges "
+                f"{self._bounds.T[: 1 + m].tolist()}. Declare wider ranges, or clip=True."
+            )
+        return np.repeat(steps, H, axis=1)
 
     def _facts(self) -> dict[str, Any]:
         sizes = {
@@ -362,6 +341,22 @@ def _checked(given: Discretizer) -> Discretizer:
         return s
 
     return given._replace(number=number)
+
+
+def problem_of(env: Any) -> Problem | None:
+    """Return the problem of a `ProblemEnv`, which declares everything itself."""
+    problem = getattr(getattr(env, "unwrapped", None), "problem", None)
+    return problem if isinstance(problem, Problem) else None
+
+
+def _sources(signals: Mapping[str, Source] | None) -> dict[str, Any]:
+    """Where each kind of signal is found; None: where the environment shows it by itself."""
+    sources: dict[str, Any] = dict.fromkeys(SIGNALS)
+    for name, source in dict(signals or {}).items():
+        if name not in SIGNALS:
+            raise InvalidOption(f"signals: {unknown('kind', name, SIGNALS)}")
+        sources[name] = source
+    return sources
 
 
 def _within(what: str, number: int, count: int) -> int:

@@ -47,7 +47,7 @@ def check_env(env: Any, episodes: int = 20, seed: int = 0, **declarations: Any) 
     if not box.shows_thresholds:
         sentences.append(
             "no thresholds are shown (info has neither 'threshold' nor 'threshold_total'): they cannot be learned. "
-            "Give thresholds=, or a learner that knows them."
+            "Give signals={'thresholds': …}, or a learner that knows them."
         )
     return sentences + _odd(played, f) if played else sentences
 

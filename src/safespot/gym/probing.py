@@ -36,8 +36,8 @@ def probe(env: Any, actions: Actions, constraints: Source, thresholds: Source) -
     if source is None and step.cost is None:
         raise InvalidOption(
             "the environment shows no constraint signals: info has neither 'constraint' nor 'cost' "
-            f"(it has {sorted(step.info)}), and step returns no sixth element. Give constraints=, a key "
-            "or a function of a Step."
+            f"(it has {sorted(step.info)}), and step returns no sixth element. Give "
+            "signals={'constraints': …}, a key or a function of a Step."
         )
     found = finder(source)
     takes_totals = thresholds is None

@@ -24,11 +24,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from .. import problems
-from ..arrays import Episode, as_count
+from ..arrays import as_count
 from ..errors import InvalidOption
 from ..model.problem import Problem
 from ..model.simulation import Streams, as_laws, draw_noise, empty_noise, step_kernel, streams
@@ -163,60 +162,6 @@ class ProblemEnv(gymnasium.Env[Any, Any]):
         mask: NDArray[np.int8]
         mask = self._mask[min(self._step, len(self._mask) - 1), self._state].astype(np.int8)
         return mask
-
-
-def play_vector(
-    envs: SyncVectorEnv | AsyncVectorEnv, policy: ArrayLike, episodes: int = 1, seed: int = 0
-) -> list[list[Episode]]:
-    """Play `policy` ``[H,S,A]`` in a vector of `ProblemEnv`s: so many episodes of each of them.
-
-    Where the last step of an episode is found depends on the autoreset mode. Under SAME_STEP the observation is
-    already the next episode's, and the last one with its signals is in ``final_obs`` and ``final_info``. Under
-    NEXT_STEP all is in its usual place, and the next step, whatever its action, is a reset without signals.
-    Here nothing is lost in any mode: environment i gives the episodes of `play` with ``streams(seed + i)``.
-
-    Examples:
-        >>> import gymnasium
-        >>> import safespot as ss
-        >>> envs = gymnasium.vector.SyncVectorEnv([lambda: ss.gym.ProblemEnv("machine")] * 2)
-        >>> played = ss.gym.play_vector(envs, policy=[[0, 1], [1, 0]], episodes=3)
-        >>> [[float(episode.rewards.sum()) for episode in episodes] for episodes in played]
-        [[10.0, 10.0, 20.0], [20.0, 20.0, 10.0]]
-
-    """
-    try:
-        first, *others = envs.get_attr("problem")
-    except AttributeError:
-        raise InvalidOption("play_vector takes a vector environment of ProblemEnvs.") from None
-    cmdp, key = first.cmdp, _signals_key(first)
-    if any((p.cmdp.H, p.cmdp.units) != (cmdp.H, cmdp.units) for p in others):
-        raise InvalidOption("the environments have different horizons, senses or ranges.")
-    pi = cmdp.policy(policy)
-    episodes = as_count("episodes", episodes, least=1, error=InvalidOption)
-    H, m, n = cmdp.H, cmdp.m, envs.num_envs
-    mode = envs.metadata["autoreset_mode"]
-    generators = [streams(seed + i).actions for i in range(n)]
-    played: list[list[Episode]] = [[] for _ in range(n)]
-    now, _ = envs.reset(seed=seed)
-    for t in range(episodes):
-        states, actions = np.empty((n, H + 1), np.int64), np.empty((n, H), np.int64)
-        rewards, signals = np.empty((n, H)), np.empty((2, n, H, m))
-        for h in range(H):
-            states[:, h] = now
-            chosen = [pick(pi[h, s], rng.random()) for s, rng in zip(now, generators, strict=True)]
-            now, rewards[:, h], _, _, info = envs.step(np.array(chosen))
-            states[:, h + 1] = now
-            if h + 1 == H and mode is AutoresetMode.SAME_STEP:
-                states[:, H], info = info["final_obs"], info["final_info"]
-            actions[:, h] = info["action"]
-            signals[:, :, h] = info[key], info["threshold"]
-        for i in range(n):
-            played[i].append(Episode(states[i], actions[i], rewards[i], *signals[:, i]))
-        if mode is AutoresetMode.NEXT_STEP and t + 1 < episodes:
-            now, *_ = envs.step(actions[:, -1])
-        elif mode is AutoresetMode.DISABLED:
-            now, _ = envs.reset()
-    return played
 
 
 def _signals_key(problem: Problem) -> str:

@@ -106,9 +106,6 @@ def evaluate_log(
     behaviour: ArrayLike | None = None,
     *,
     delta: float = 0.05,
-    thresholds: ArrayLike | None = None,
-    constraint_totals: ArrayLike | None = None,
-    threshold_totals: ArrayLike | None = None,
 ) -> LogEvaluation:
     """Bounds on a policy that was not played, from episodes that another one played.
 
@@ -116,13 +113,11 @@ def evaluate_log(
     logged actions and what followed them (no hidden confounding): no log can show that.
 
     Args:
-        log: its episodes; propensities are those of its column ``propensity``, unless the behaviour is given.
+        log: its episodes, and what was declared when it was read; propensities are those of its column
+            ``propensity``, unless the behaviour is given.
         policy: ``[H,S,A]`` or ``[S,A]``.
         behaviour: the policy that made the log, exactly.
         delta: the confidence is 1 - delta.
-        thresholds: the limits where they are known, by default those that the log was read with.
-        constraint_totals: as for `SafetyMeter`.
-        threshold_totals: likewise.
 
     Examples:
         >>> import safespot as ss
@@ -149,8 +144,7 @@ def evaluate_log(
         pi = as_policy(policy, (f.H, f.S, f.A), f.mask)
     except InvalidModel as problem:
         raise InvalidOption(f"policy: {problem}") from None
-    given = log.thresholds if thresholds is None else thresholds
-    declared = declare(f, given, constraint_totals, threshold_totals)
+    declared = declare(f)
     weights = _weights(log, f, pi, behaviour)
     pilot = np.arange(len(weights)) % PILOT == PILOT - 1
     level = levels(declared, delta)

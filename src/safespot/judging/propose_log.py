@@ -108,25 +108,19 @@ def propose(
     cases: int = CASES,
     stance: str | float = "pessimistic",
     delta: float = 0.05,
-    thresholds: ArrayLike | None = None,
-    constraint_totals: ArrayLike | None = None,
-    threshold_totals: ArrayLike | None = None,
 ) -> Proposal:
     """The policy to try next, planned from a log with a margin.
 
     Steps share their counts where the log was read with ``stationary=True`` and does not contradict it.
 
     Args:
-        log: its episodes.
+        log: its episodes, and what was declared when it was read.
         behaviour: the policy ``[H,S,A]`` or ``[S,A]`` that made the log, where it is known exactly.
         trial: how many episodes its trial may take; by default as many as the log has. The shorter, the wider the
             margin must be.
         cases: an action is followed in a state from so many cases on, or where nothing was done more often.
         stance: "pessimistic" adds the margin, 0.5 has none, "optimistic" takes it off; or xi in [0,1].
         delta: the confidence of what is proven is 1 - delta, each.
-        thresholds: the limits where they are known, by default those that the log was read with.
-        constraint_totals: as for `SafetyMeter`.
-        threshold_totals: likewise.
 
     Examples:
         >>> import safespot as ss
@@ -147,17 +141,9 @@ def propose(
     length = as_count(
         "trial", len(log.episodes) if trial is None else trial, least=1, error=InvalidOption
     )
-    given = log.thresholds if thresholds is None else thresholds
     f = make_interface(**log.interface)
-    declared = declare(f, given, constraint_totals, threshold_totals)
-    practice = certify(
-        log,
-        behaviour,
-        delta=delta,
-        thresholds=given,
-        constraint_totals=constraint_totals,
-        threshold_totals=threshold_totals,
-    )
+    declared = declare(f)
+    practice = certify(log, behaviour, delta=delta)
     seen = _look(log, f, declared, delta)
     odd = contradictions_of(pool_log(log, stationary=False), f.A)
     pooled = pool_log(log, f.stationary and not odd)
@@ -188,16 +174,14 @@ def propose(
     )
 
 
-def proven_limits(
-    log: Log, delta: float = 0.05, thresholds: ArrayLike | None = None
-) -> tuple[Float, Float]:
+def proven_limits(log: Log, delta: float = 0.05) -> tuple[Float, Float]:
     """(lower ``[m]``, upper ``[m]``): where the log itself proves the limits to be, with confidence 1 - delta.
 
     A sample does not depend on who acts, so it needs no model; where limits are known, both ends are theirs. A log that
     is in doubt proves no more than what is declared.
     """
     f = make_interface(**log.interface)
-    declared = declare(f, log.thresholds if thresholds is None else thresholds, None, None)
+    declared = declare(f)
     if log.doubts.sentences():
         least, most = declared.limits
         return f.units.bounds(least, most, f.H)

@@ -53,7 +53,7 @@ class Guard(Learner):
     If the baseline keeps every limit, then with probability 1 - delta the violation summed over all episodes never
     exceeds the budget, at any time, whatever the learner does and whatever the world is. Both players' episodes feed
     the learner's counts; its trials count those that its own policy played. It goes where a learner goes: `learn`,
-    `learn_env`, `open`, files.
+    `open`, files.
 
     Args:
         learner: the one to guard; it belongs to the guard from now on (`guarded`).

@@ -107,6 +107,7 @@ class Learner(Displayed, ABC):
     state: Any  # what episodes change: `pi`, `lam`, `lower`, `upper`, `finished`, and the learner's own
     epoch: Epoch
     lent = False  # to a callback of its training, which may read it and no more; of a guard, its learner is
+    dropped = 0  # episodes in which an environment failed, since the last one that was learned
     told_beyond = False  # whether its user was told that episodes go beyond T
 
     def __init__(
@@ -128,7 +129,7 @@ class Learner(Displayed, ABC):
     ) -> None:
         self.interface = f = make_interface(
             states, actions, horizon, constraints, start, action_mask, senses, ranges, stationary,
-            state_names, action_names, limit_names, units,
+            state_names=state_names, action_names=action_names, limit_names=limit_names, units=units,
         )  # fmt: skip
         self.options = o = self.options_type(**options)
         self.statistics = empty_statistics(f.H, f.S, f.A, f.m)
@@ -248,21 +249,12 @@ class Learner(Displayed, ABC):
         f = self.interface
         return type(self)(**f.arguments, action_mask=f.mask, **vars(self.options))
 
-    def make_meter(
-        self, constraint_totals: ArrayLike | None = None, threshold_totals: ArrayLike | None = None
-    ) -> SafetyMeter:
-        """A meter for the episodes that this learner observes, with its thresholds and delta.
-
-        Totals are the learner's, unless others are given.
-        """
+    def make_meter(self) -> SafetyMeter:
+        """A meter for the episodes that this learner observes, with its thresholds, totals and delta."""
         f, o = self.interface, self.options
-        return SafetyMeter(
-            {**f.arguments, "action_mask": f.mask},
-            o.delta,
-            o.thresholds,
-            o.constraint_totals if constraint_totals is None else constraint_totals,
-            o.threshold_totals if threshold_totals is None else threshold_totals,
-        )
+        names = ("thresholds", "constraint_totals", "threshold_totals")
+        declared = {name: getattr(o, name) for name in names}
+        return SafetyMeter({**f.arguments, "action_mask": f.mask, **declared}, o.delta)
 
     @property
     def declares_totals(self) -> bool:

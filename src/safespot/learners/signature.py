@@ -7,7 +7,7 @@ import re
 from dataclasses import fields
 from typing import get_type_hints
 
-from ..evidence.interface import make_interface
+from ..evidence.interface import NAMES, make_interface
 from .options import is_required
 
 ARGUMENT = re.compile(r"^ +(\w+): (.*?)(?=^ +\w+: |\Z)", re.MULTILINE | re.DOTALL)
@@ -25,7 +25,11 @@ state_names, action_names, limit_names, units: what people call them (`Names`); 
 def signature_of(options: type) -> inspect.Signature:
     """``(states, actions, …, *, option=default, …)``: what ``problem.interface`` gives, and the options."""
     kinds = get_type_hints(options)
-    given = list(inspect.signature(make_interface).parameters.values())
+    given = list(inspect.signature(make_interface).parameters.values())[:-1]
+    given += [
+        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
+        for name in NAMES
+    ]
     own = [
         inspect.Parameter(
             option.name,

@@ -16,7 +16,8 @@ declaration. Only action 0 is admissible there, since nothing is decided.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ from scipy import sparse
 from ..arrays import Bool, Error, Float, Int, as_count, as_floats, unmasked
 from ..display import Displayed
 from ..errors import InvalidModel, InvalidOption
+from ..signals.limits import EXTRAS, Limit, as_limits, limit_arguments
 from .cmdp import CMDP
 from .problem import Problem
 from .signals import ByOutcome, Signals
@@ -96,19 +98,12 @@ def problem_from_table(
     *,
     horizon: int,
     constraints: Callable[[TableOutcome], ArrayLike] | ArrayLike,
-    thresholds: ArrayLike,
-    senses: str | Sequence[str] = ">=",
+    limits: Limit | Iterable[Limit],
     endings: Ending | Mapping[int, Ending] | None = None,
     rewards: Callable[[TableOutcome], float] | None = None,
-    start: int | ArrayLike | None = None,
-    reward_range: Sequence[float] = (0, 1),
-    constraint_ranges: Sequence[float] | Sequence[Sequence[float]] | None = None,
     signals: Signals | None = None,
-    state_names: Sequence[str] | None = None,
-    action_names: Sequence[str] | None = None,
-    limit_names: Sequence[str] | None = None,
-    units: Mapping[str, Any] | None = None,
     by_outcome: bool = False,
+    **described: Any,
 ) -> Problem:
     """The `Problem` of an environment that has a table of outcomes, or of such a table.
 
@@ -118,21 +113,15 @@ def problem_from_table(
         horizon: H, the steps of an episode; the environment's own time limit plays no part.
         constraints: what a step counts, in the user's units: a function of an `Outcome` that returns a number or
             ``[m]`` numbers, or an array ``[m,S,A]`` over the table's states.
-        thresholds: totals ``[m]`` or per step ``[m,H]``, as for a `CMDP`.
-        senses: ``">="``, ``"<="``, or one per constraint.
+        limits: a `Limit` for each constraint, with the threshold, since a problem holds the truth.
         endings: what each step after an ending pays and counts: one `Ending` for all, or one for each state in which
             an episode can end. Needed where an outcome ends the episode.
         rewards: a function of an `Outcome` that returns a number; None takes the table's rewards.
-        start: a state, or a distribution over the table's states; None takes `env.unwrapped.initial_state_distrib`,
-            or state 0 where there is none.
-        reward_range: (low, high) of one reward.
-        constraint_ranges: (low, high) of one step of each constraint; one pair serves all.
         signals: how the problem is observed; Bernoulli by default.
-        state_names: what the table's states are called; this and the next three are those of a `CMDP`.
-        action_names: what the actions are called.
-        limit_names: what the constraints are called.
-        units: what an episode's reward and constraints are measured in.
         by_outcome: whether constraint signals depend on the next state (`ByOutcome`): a fall is seen where it happens.
+        **described: arguments of a `CMDP`: `start`, a state, or a distribution over the table's states
+            (`env.unwrapped.initial_state_distrib` by default, or state 0 where there is none); `reward_range`;
+            `state_names` of the table's states; `action_names`; `units` of the reward.
 
     Rewards and constraints of a CMDP belong to a state and an action. Those of outcomes are averaged with their
     probabilities, and what is observed is drawn around the average, whichever outcome it was; with `by_outcome` the
@@ -145,8 +134,7 @@ def problem_from_table(
         ...     gymnasium.make("FrozenLake-v1"),
         ...     horizon=10,
         ...     constraints=lambda outcome: outcome.ended and outcome.reward == 0,  # fell into a hole
-        ...     thresholds=[0.2],
-        ...     senses="<=",
+        ...     limits=ss.Limit("falling", "<=", threshold=0.2),
         ...     endings=ss.gym.Ending(reward=0, constraints=0),
         ... )
         >>> round(ss.solve(problem.cmdp).value, 3)
@@ -169,10 +157,11 @@ def problem_from_table(
     states = S + len(absorbing)
     after = np.arange(S, states)
     pairs: Int = np.r_[[o.state * A + o.action for o in outcomes], after * A].astype(np.int64)
+    reached = np.r_[successors, after].astype(np.int64)
     chances = np.r_[chances, np.ones(len(absorbing))]
     payoffs = np.r_[np.c_[paid, counted], *([e.payoffs(m)] for e in absorbing)]
     each = np.arange(len(pairs))
-    rows = sparse.coo_array((chances, (pairs, np.r_[successors, after])), (states * A, states))
+    rows = sparse.coo_array((chances, (pairs, reached)), (states * A, states))
     means = sparse.coo_array((chances, (pairs, each)), (states * A, len(each))).tocsr() @ payoffs
     means = means.T.reshape(1 + m, states, A)
     admissible = np.bincount(pairs, minlength=states * A).reshape(states, A) > 0
@@ -180,26 +169,38 @@ def problem_from_table(
         rows.tocsr(),
         means[0],
         means[1:],
-        thresholds,
-        _start(base, start, S, states),
-        senses,
-        None if admissible.all() else admissible,
-        reward_range,
-        constraint_ranges,
+        start=_start(base, described.pop("start", None), S, states),
+        actions=None if admissible.all() else admissible,
         horizon=horizon,
-        state_names=names_with_endings(state_names, S, len(absorbing)),
-        action_names=action_names,
-        limit_names=limit_names,
-        units=units,
+        state_names=names_with_endings(described.pop("state_names", None), S, len(absorbing)),
+        **_with_limits(described, as_limits(limits, m), horizon),
     )
     if by_outcome:
-        paired = pairs * states + np.r_[successors, after]
-        weight = np.bincount(paired, chances, states * A * states)
-        totals = [np.bincount(paired, chances * c, weight.size) for c in payoffs[:, 1:].T]
-        given = np.reshape(totals, (m, -1)) / np.where(weight > 0.0, weight, 1.0)
-        law = ByOutcome(given.reshape(m, states, A, states))
+        law = _law_by_outcome(cmdp, pairs * states + reached, chances, payoffs[:, 1:])
         signals = replace(Signals() if signals is None else signals, constraints=law)
     return Problem(cmdp, signals)
+
+
+def _with_limits(described: dict[str, Any], limits: Sequence[Limit], H: int) -> dict[str, Any]:
+    """The arguments of a CMDP, with what is declared of its limits."""
+    options = limit_arguments(limits, H)
+    if options.keys() & set(EXTRAS) != {"thresholds"}:
+        raise InvalidOption(
+            "a problem holds the truth: give each ss.Limit its threshold; and what episodes show is up to its signals, "
+            "so declare totals and hints to a learner."
+        )
+    units = {**(described.get("units") or {}), **options.pop("units")}
+    ranges = options.pop("ranges")["constraints"]
+    return {**described, **options, "units": units, "constraint_ranges": ranges}
+
+
+def _law_by_outcome(cmdp: CMDP, where: Int, chances: Float, counted: Float) -> ByOutcome:
+    """Constraint signals by state, action and next state; `where` an outcome lies in that table, flat."""
+    shape = cmdp.S, cmdp.A, cmdp.S
+    weight = np.bincount(where, chances, math.prod(shape))
+    totals = [np.bincount(where, chances * each, weight.size) for each in counted.T]
+    means = np.reshape(totals, (cmdp.m, -1)) / np.where(weight > 0.0, weight, 1.0)
+    return ByOutcome(means.reshape(cmdp.m, *shape))
 
 
 def absorbing_states(

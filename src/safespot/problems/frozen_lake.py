@@ -28,6 +28,7 @@ import numpy as np
 from ..errors import InvalidOption
 from ..model.outcome_tables import Ending, problem_from_table
 from ..model.problem import Problem
+from ..signals.limits import Limit
 
 HORIZONS = {"4x4": 20, "8x8": 40}
 
@@ -51,12 +52,10 @@ def make(map_name: str = "4x4", horizon: int | None = None, limit: float = 0.05)
         lake,
         horizon=HORIZONS[map_name] if horizon is None else horizon,
         constraints=lambda outcome: squares[outcome.next_state] == b"H",
-        thresholds=[limit],
-        senses="<=",
+        limits=Limit("falling", "<=", threshold=limit, unit="probability"),
         endings=Ending(reward=0, constraints=0),
         state_names=[f"row {s // width}, column {s % width}" for s in range(squares.size)],
         action_names=["left", "down", "right", "up"],
-        limit_names=["falling"],
-        units={"reward": "probability of arriving", "constraints": ["probability"]},
+        units={"reward": "probability of arriving"},
         by_outcome=True,
     )

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from ..model.outcome_tables import Ending, problem_from_table
 from ..model.problem import Problem
+from ..signals.limits import Limit
 
 
 def make(horizon: int = 20, fuel: float = 8.0) -> Problem:
@@ -33,13 +34,11 @@ def make(horizon: int = 20, fuel: float = 8.0) -> Problem:
         horizon=horizon,
         rewards=lambda outcome: outcome.ended,
         constraints=lambda outcome: outcome.action < 4,
-        thresholds=[fuel],
-        senses="<=",
+        limits=Limit("fuel", "<=", threshold=fuel, unit="moves an episode"),
         endings=Ending(reward=0, constraints=0),
         state_names=[_name(*town.decode(s)) for s in range(500)],
         action_names=["south", "north", "east", "west", "pick up", "drop off"],
-        limit_names=["fuel"],
-        units={"reward": "probability of delivery", "constraints": ["moves an episode"]},
+        units={"reward": "probability of delivery"},
     )
 
 

@@ -51,6 +51,5 @@ def proven(study: Study) -> list[str]:
 def limits(study: Study) -> tuple[list[float], list[float]]:
     """(lower ``[m]``, upper ``[m]``): where the log itself proves the limits to be."""
     assert study.log is not None
-    given = study.setting.options.get("thresholds")
-    low, high = proven_limits(study.log, thresholds=given)
+    low, high = proven_limits(study.log)
     return np.asarray(low).tolist(), np.asarray(high).tolist()

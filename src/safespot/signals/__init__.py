@@ -1,4 +1,4 @@
-"""Signals: the laws that an episode's rewards, constraints and hints are drawn from, and what people call them."""
+"""Signals: what is declared of a limit's, the laws that an episode's are drawn from, and what people call them."""
 
 from __future__ import annotations
 

@@ -6,5 +6,6 @@ from ..model.signals import Drift as Drift
 from ..model.signals import Gaussian as Gaussian
 from ..model.signals import Signals as Signals
 from ..names import Names as Names
+from .limits import Limit as Limit
 
 __all__: list[str]

@@ -1,4 +1,4 @@
-"""`learn`: the loop of play and observe, compiled.
+"""`learn`: the loop of play and observe, compiled where a problem is played.
 
     while episodes remain:                    in chunks, without the GIL
         values of the policy   -> metrics
@@ -12,20 +12,20 @@ recording, and for the plans of learners that make them.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Episode, Float, InsideEpisode, Int, as_count, frozen
-from ..errors import InvalidEpisode, InvalidFile, InvalidOption, SolverError
+from ..arrays import Episode, Float, InsideEpisode, Int, frozen
+from ..errors import InvalidEpisode, InvalidFile, InvalidOption
 from ..evidence.differences import check_totals
+from ..evidence.interface import make_interface
 from ..evidence.meter import check_meter, meter_arrays
-from ..learners.learner import Learner
+from ..learners.learner import Learner, OnlineLearner
 from ..model.problem import Problem
 from ..model.simulation import (
     as_laws,
@@ -37,44 +37,58 @@ from ..model.simulation import (
     streams_at,
 )
 from ..syscalls import InterruptsDeferred
+from .learning import CHUNK_SECONDS, Trainable, carry_on, check_fit
 from .loop import Learning, Played, Playing, Truth, Watching, play_chunk
 from .metering import compare_policies, kept_sums, make_metering, shown
-from .metrics import ACCUMULATED, RECORDED, Optima, empty_record, empty_tracker, grid
+from .metrics import ACCUMULATED, RECORDED, Optima, empty_record, empty_tracker
 from .origin import origin_of
-from .progress import Progress
-from .recorded import Callback, recorded
+from .recorded import Callback
 from .run import Run
 
-CHUNK_SECONDS = 0.1  # how long a chunk of compiled episodes takes, about
 NOISE_NUMBERS = 2**18  # random numbers drawn at once, at most: they stay in the cache
 
 
 def learn(
-    problem: Problem,
-    learner: Learner,
+    source: Any,
+    learner: OnlineLearner,
     episodes: int | None = None,
     seed: int = 0,
     record: str | int = "log",
     track: str = "every",
     progress: bool = False,
     callback: Callback | None = None,
+    **declarations: Any,
 ) -> Run:
-    """Let `learner` play `problem` and learn from it.
+    """Let `learner` play a problem or an environment and learn from it.
 
     Args:
-        problem: the truth; the learner sees only what it observes.
-        learner: goes on from where it is, and is changed.
+        source: a `Problem`; a `BlackBox`; or an environment with the declarations of one: horizon, senses and ranges
+            are the learner's where they are not declared. The learner sees only what it observes.
+        learner: goes on from where it is, and is changed; in an environment it may be a durable one.
         episodes: how many; by default what remains of the learner's T.
-        seed: names the noise. Episode t has the same noise whether or not the learner was stopped before it.
+        seed: names the noise. Episode t of a problem has the same noise whether or not the learner was stopped before
+            it. In an environment it is that of the first reset and of the actions; a learner that goes on draws new
+            noise.
         record: "log" (32 episodes a decade), "all", or every k-th episode.
         track: "every" evaluates the policy of every episode exactly; "grid" only the recorded ones, for models so
-            large that evaluation costs more than learning.
+            large that evaluation costs more than learning. Nothing is evaluated in an environment.
         progress: show a line on standard error, or a bar in a notebook.
         callback: called at every recorded episode with its `Recorded`; where it returns False, the run ends there.
             `TensorBoard` and `MLflow` are ready ones.
+        **declarations: of a `BlackBox`, where `source` is an environment.
 
     A KeyboardInterrupt leaves the learner after a whole episode, and so does any other error; its `run` holds the run
-    so far. While the run is set up, kernels are compiled or a plan is made, an interrupt waits.
+    so far, and the same call goes on. While the run is set up, kernels are compiled or a plan is made, an interrupt
+    waits.
+
+    **In an environment** nothing is known but what it shows. The run's `values` and `constraint_values` are then the
+    sums of the recorded episodes themselves, not expectations; `regret` is None, since the optimum is unknown, and
+    `optimum` NaN. `violations` add up what each episode's own threshold signals ask for (the known thresholds, where
+    the learner knows them) and its constraint signals fall short of; a step without a sample counts as the episode's
+    other steps do. An environment that fails, or shows what cannot be, is an `InvalidEpisode` that names the episode,
+    the step and what it was asked for. The episode is dropped, and its failure may be the reason for which the others
+    look well: the next episode that is learned says that one was `rejected` beside it, and nothing is certified from
+    then on.
 
     Examples:
         >>> import safespot as ss
@@ -86,92 +100,39 @@ def learn(
         >>> print(run.values[-1].round(1), run.constraint_values[-1].round(1))  # at best 11, at a strain of 1
         10.3 [0.9]
 
+        >>> env = ss.gym.ProblemEnv("machine")
+        >>> learner = ss.Spot(**ss.gym.env_interface(env), episodes=500, slack=1.0)
+        >>> run = ss.learn(env, learner, episodes=20)
+        >>> print(learner.episode, run.values[-1], run.constraint_values[-1])
+        21 10.0 [4.]
+
     """
-    if not isinstance(problem, Problem) or not isinstance(learner, Learner):
+    plain = learner.learner if isinstance(learner, OnlineLearner) else None
+    if not isinstance(plain, Learner):
+        raise InvalidOption(f"learn takes a learner, got {type(learner).__name__}.")
+    if track not in ("every", "grid"):
+        raise InvalidOption(f"track must be 'every' or 'grid', got {track!r}.")
+    make: Callable[[], Trainable]
+    if not isinstance(source, Problem):
+        from .learn_env import EnvTraining, fit_box  # Gymnasium takes its time
+
+        box = fit_box(source, plain, declarations)
+        make = functools.partial(EnvTraining, box, plain, learner.observe, episodes, seed, record)
+    elif declarations or plain is not learner:
+        extra = sorted(declarations) or type(learner).__name__
         raise InvalidOption(
-            f"learn takes a Problem and a learner, got {type(problem).__name__} and "
-            f"{type(learner).__name__}."
+            f"learn takes a Problem and a plain learner, and nothing else; got {extra}. A durable learner learns in "
+            "an environment: ss.gym.ProblemEnv(problem)."
         )
-    make = functools.partial(
-        Training, problem, learner, episodes, seed, record, track, keep_sums=True
-    )
+    else:
+        make = functools.partial(
+            Training, source, plain, episodes, seed, record, track, keep_sums=True
+        )
     return carry_on(make, progress, callback)
 
 
-class Trainable(Protocol):
-    """A run in the making, of any kind."""
-
-    learner: Learner
-    seconds: float
-
-    @property
-    def remaining(self) -> int:
-        """How many episodes are still to be played."""
-
-    @property
-    def recorded(self) -> Int:
-        """The episodes to record, in order."""
-
-    def advance(self, most: int | None = None) -> int:
-        """Play some of them, at most so many."""
-
-    def rows(self, which: slice) -> dict[str, Any]:
-        """What was recorded, in the user's terms: the fields of a `Run` that have a row per recorded episode."""
-
-    def result(self) -> Run:
-        """The run so far."""
-
-
-def carry_on(
-    make: Callable[[], Trainable], progress: bool, callback: Callback | None = None
-) -> Run:
-    """Make a run and play it; whatever ends it early leaves the run so far in the error's `run`."""
-    if callback is not None and not callable(callback):
-        raise InvalidOption(f"callback must be a function of a record, got {callback!r}.")
-    training: Trainable | None = None
-    try:
-        with InterruptsDeferred():
-            training = make()
-        _play(training, progress, callback)
-        return training.result()
-    except BaseException as stop:
-        if training is not None:
-            with InterruptsDeferred():
-                training.learner.guarded.lent = False
-                with contextlib.suppress(SolverError):  # the next episode plans again
-                    training.learner.settle()
-                stop.run = training.result()  # type: ignore[attr-defined]
-        raise
-
-
-def _play(training: Trainable, progress: bool, callback: Callback | None) -> None:
-    """Play what remains, or until the callback says False."""
-    total = training.remaining
-    bar = Progress(total) if progress else None
-    told = 0  # recorded episodes that the callback has seen
-    try:
-        while training.remaining:
-            if callback is None:
-                training.advance()
-            else:
-                training.advance(int(training.recorded[told]) - training.learner.episode + 1)
-            if bar is not None:
-                bar.show(total - training.remaining, training.seconds)
-            if callback is not None and training.learner.episode > training.recorded[told]:
-                told += 1
-                row = recorded(training.learner, training.rows(slice(told - 1, told)))
-                training.learner.guarded.lent = True
-                going = callback(row) is not False
-                training.learner.guarded.lent = False
-                if not going:
-                    break
-    finally:
-        if bar is not None:
-            bar.close()
-
-
-class Training:
-    """A run in the making: the arguments of `learn`, played chunk by chunk.
+class Training(Trainable):
+    """A run in a problem: the arguments of `learn`, played chunk by chunk.
 
     Between two chunks, `arrays` is all that a new one with the same arguments needs to go on (`restore`), but for the
     sums of episodes: `keep_sums` is for runs that are played in one go.
@@ -189,24 +150,18 @@ class Training:
         *,
         keep_sums: bool = False,
     ) -> None:
-        total = check_episodes(learner, episodes)
-        if track not in ("every", "grid"):
-            raise InvalidOption(f"track must be 'every' or 'grid', got {track!r}.")
-        _check_fit(problem, learner)
-        cmdp = problem.cmdp
+        super().__init__(learner, episodes, seed, record)
+        check_fit(learner, make_interface(**problem.interface), "problem")
+        cmdp, first = problem.cmdp, self.first
         H, m, units = cmdp.H, cmdp.m, cmdp.units
-        self.problem, self.learner, self.seed, self.track = problem, learner, seed, track
-        self.first = first = learner.episode
-        self.last = first + total - 1
+        self.problem, self.track = problem, track
         self.origin = origin_of(learner, lambda: _player(problem, seed, first))
-        self.seconds = 0.0
-        self.record = empty_record(grid(record, self.first, self.last), m)
-        self.meter = learner.make_meter()
+        self.record = empty_record(self.recorded, m)
         self.metering = make_metering(
             self.meter,
-            len(self.record.episodes),
+            len(self.recorded),
             checked=learner.declares_totals,
-            sums=total if keep_sums else 0,
+            sums=self.remaining if keep_sums else 0,
         )
         self.before = learner.state.pi.copy()  # the policy as the last step left it
         self.streams = streams_at(problem, seed, learner.episode)
@@ -233,7 +188,7 @@ class Training:
         self.tracker = empty_tracker(cmdp.S, cmdp.A, m, learner.episode - 1)
         self.most = max(1, NOISE_NUMBERS // (1 + H * (3 + 2 * m)))
         self.size = min(16, self.most)
-        episodes = min(self.most, total)
+        episodes = min(self.most, self.remaining)
         self.playing = Playing(
             truth=truth,
             noise=empty_noise(problem, episodes),
@@ -242,11 +197,6 @@ class Training:
             optima=np.full(episodes, self.optima(np.array([1]))),
             played=played,
         )
-
-    @property
-    def remaining(self) -> int:
-        """How many episodes are still to be played."""
-        return self.last - self.learner.episode + 1
 
     def advance(self, most: int | None = None) -> int:
         """Play a chunk of about `CHUNK_SECONDS`, of at most `most` episodes; returns how many."""
@@ -331,11 +281,6 @@ class Training:
         set_stream_states(self.streams, states)
         self.seconds = float(seconds)
 
-    @property
-    def recorded(self) -> Int:
-        """The episodes to record, in order."""
-        return self.record.episodes
-
     def rows(self, which: slice) -> dict[str, Any]:
         """What was recorded, in the user's terms: the fields of a `Run` that have a row per recorded episode."""
         record, units, H = self.record, self.problem.cmdp.units, self.problem.cmdp.H
@@ -405,44 +350,3 @@ def _put(there: NDArray, array: NDArray) -> None:
     if (there.shape, there.dtype) != (array.shape, array.dtype):
         raise InvalidFile("arrays have another shape or type than the run's")
     there[...] = array
-
-
-def check_episodes(learner: Learner, episodes: int | None) -> int:
-    """How many episodes to play: those asked for, or what remains of T."""
-    learner.check_not_lent()
-    if learner.hands_back:
-        raise InvalidOption(
-            "a guard with baseline='hand-back' gives the decision back to a practice, and there is none here: let it "
-            "act and observe in a loop of your own, or give it a policy as baseline."
-        )
-    remaining = learner.episodes_left
-    if episodes is None:
-        if remaining is None:
-            raise InvalidOption("say how many episodes: an anytime learner has no end of its own.")
-        if remaining == 0:
-            raise InvalidOption(
-                f"the learner has played all of its {learner.options.episodes} episodes; say how many more."
-            )
-        return remaining
-    total = as_count("episodes", episodes, least=1, error=InvalidOption)
-    if remaining is not None and total > remaining:
-        learner.warn_beyond(f"{total} episodes go", stacklevel=5)  # at the caller of `learn`
-    return total
-
-
-def _check_fit(problem: Problem, learner: Learner) -> None:
-    mine, theirs = learner.interface, problem.cmdp
-    if (mine.S, mine.A, mine.H, mine.m) != (theirs.S, theirs.A, theirs.H, theirs.m):
-        raise InvalidOption(
-            f"the learner is for S={mine.S}, A={mine.A}, H={mine.H}, m={mine.m}; the problem has "
-            f"S={theirs.S}, A={theirs.A}, H={theirs.H}, m={theirs.m}. Make it with "
-            "**problem.interface."
-        )
-    start = theirs.start if isinstance(theirs.start, int) else None
-    if mine.start is not None and mine.start != start:
-        raise InvalidOption("the learner expects another start state than the problem's.")
-    if mine.units != theirs.units:
-        raise InvalidOption("the learner has other senses or ranges than the problem.")
-    mask = theirs.model.mask.reshape(-1, theirs.S, theirs.A)
-    if (mine.mask & ~mask).any():
-        raise InvalidOption("the learner may take actions that the problem does not admit.")

@@ -50,11 +50,11 @@ class Run(Displayed):
     multipliers: Float  # [., m]
     thresholds: Float  # [., m]: in use
     threshold_bounds: tuple[Float, Float]  # lower, upper [., m]
-    regret: Any  # [.]: floats; None where the optimum is unknown (`learn_env`)
+    regret: Any  # [.]: floats; None where the optimum is unknown (in an environment)
     strong_regret: Any  # likewise
     violations: Float  # [., m]
     strong_violations: Float  # [., m]
-    limits: Any  # [., m]: the true thresholds; None where they are unknown (`learn_env`)
+    limits: Any  # [., m]: the true thresholds; None where they are unknown (in an environment)
     evidence: Evidence  # one row per recorded episode, counted from the run's first
     policy: Policy  # [H, S, A]: for the coming episode
     learner: Learner

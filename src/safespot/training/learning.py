@@ -1,0 +1,143 @@
+"""What runs in problems and in environments share: what is checked, how they are played, and how they end."""
+
+from __future__ import annotations
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from ..arrays import as_count, first, place
+from ..errors import InvalidOption, SolverError
+from ..evidence.interface import Interface
+from ..learners.learner import Learner
+from ..syscalls import InterruptsDeferred
+from .metrics import grid
+from .progress import Progress
+from .recorded import Callback, recorded
+from .run import Run
+
+CHUNK_SECONDS = 0.1  # how long a chunk of episodes takes, about
+
+
+class Trainable(ABC):
+    """A run in the making."""
+
+    def __init__(
+        self, learner: Learner, episodes: int | None, seed: int, record: str | int
+    ) -> None:
+        self.learner = learner
+        self.first = learner.episode
+        self.last = self.first + check_episodes(learner, episodes) - 1
+        self.seed = as_count("seed", seed, least=0, most=None, error=InvalidOption)
+        self.recorded = grid(record, self.first, self.last)  # the episodes to record, in order
+        self.meter = learner.make_meter()
+        self.seconds = 0.0
+
+    @property
+    def remaining(self) -> int:
+        """How many episodes are still to be played."""
+        return self.last - self.learner.episode + 1
+
+    @abstractmethod
+    def advance(self, most: int | None = None) -> int:
+        """Play for about `CHUNK_SECONDS`, at most so many episodes; returns how many."""
+
+    @abstractmethod
+    def rows(self, which: slice) -> dict[str, Any]:
+        """Return what was recorded, in the user's terms: the fields of a `Run` that have a row per recorded episode."""
+
+    @abstractmethod
+    def result(self) -> Run:
+        """Return the run so far, in the user's terms."""
+
+
+def carry_on(
+    make: Callable[[], Trainable], progress: bool, callback: Callback | None = None
+) -> Run:
+    """Make a run and play it; whatever ends it early leaves the run so far in the error's `run`."""
+    if callback is not None and not callable(callback):
+        raise InvalidOption(f"callback must be a function of a record, got {callback!r}.")
+    training: Trainable | None = None
+    try:
+        with InterruptsDeferred():
+            training = make()
+        _play(training, progress, callback)
+        return training.result()
+    except BaseException as stop:
+        if training is not None:
+            with InterruptsDeferred():
+                training.learner.guarded.lent = False
+                with contextlib.suppress(SolverError):  # the next episode plans again
+                    training.learner.settle()
+                stop.run = training.result()  # type: ignore[attr-defined]
+        raise
+
+
+def _play(training: Trainable, progress: bool, callback: Callback | None) -> None:
+    """Play what remains, or until the callback says False."""
+    total = training.remaining
+    bar = Progress(total) if progress else None
+    told = 0  # recorded episodes that the callback has seen
+    try:
+        while training.remaining:
+            if callback is None:
+                training.advance()
+            else:
+                training.advance(int(training.recorded[told]) - training.learner.episode + 1)
+            if bar is not None:
+                bar.show(total - training.remaining, training.seconds)
+            if callback is not None and training.learner.episode > training.recorded[told]:
+                told += 1
+                row = recorded(training.learner, training.rows(slice(told - 1, told)))
+                training.learner.guarded.lent = True
+                going = callback(row) is not False
+                training.learner.guarded.lent = False
+                if not going:
+                    break
+    finally:
+        if bar is not None:
+            bar.close()
+
+
+def check_episodes(learner: Learner, episodes: int | None) -> int:
+    """How many episodes to play: those asked for, or what remains of T."""
+    learner.check_not_lent()
+    if learner.hands_back:
+        raise InvalidOption(
+            "a guard with baseline='hand-back' gives the decision back to a practice, and there is none here: let it "
+            "act and observe in a loop of your own, or give it a policy as baseline."
+        )
+    remaining = learner.episodes_left
+    if episodes is None:
+        if remaining is None:
+            raise InvalidOption("say how many episodes: an anytime learner has no end of its own.")
+        if remaining == 0:
+            raise InvalidOption(
+                f"the learner has played all of its {learner.options.episodes} episodes; say how many more."
+            )
+        return remaining
+    total = as_count("episodes", episodes, least=1, error=InvalidOption)
+    if remaining is not None and total > remaining:
+        learner.warn_beyond(f"{total} episodes go", stacklevel=6)  # at the caller of `learn`
+    return total
+
+
+def check_fit(learner: Learner, theirs: Interface, source: str) -> None:
+    """Raise unless the learner can play a `source`, "problem" or "environment", of that interface."""
+    mine = learner.interface
+    if (mine.S, mine.A, mine.H, mine.m) != (theirs.S, theirs.A, theirs.H, theirs.m):
+        raise InvalidOption(
+            f"the learner is for S={mine.S}, A={mine.A}, H={mine.H}, m={mine.m}; the {source} has S={theirs.S}, "
+            f"A={theirs.A}, H={theirs.H}, m={theirs.m}. Make it with **problem.interface, or **env_interface(env, …) "
+            "and the same declarations."
+        )
+    if source == "problem" and mine.start not in (None, theirs.start):
+        raise InvalidOption("the learner expects another start state than the problem's.")
+    if mine.units != theirs.units:
+        raise InvalidOption(f"the learner has other senses or ranges than the {source}.")
+    forbidden = mine.mask & ~theirs.mask
+    if forbidden.any():
+        raise InvalidOption(
+            f"the learner's action_mask allows {place('hsa', first(forbidden))}, which the {source} does not admit."
+        )
