@@ -76,7 +76,7 @@ def judge(size: Size) -> tuple[tuple[Verdict, ...], ClaimTable]:
     ):
         found = list(made(RUNS[size]))
         n, kept = len(found), sum(each.covers and not each.false for each in found)
-        wanted = min(each.certificate.confidence for each in found)
+        wanted = min(each.certificate.difference_confidence for each in found)  # of both ends
         safe = sum(bool(each.certificate.safe.all()) for each in found)
         false = sum(each.false for each in found)
         verdicts.append(

@@ -410,12 +410,12 @@ def test_trials_and_certificates_from_play(monkeypatch: pytest.MonkeyPatch) -> N
 
     whole = ss.certify
 
-    def careless(*args: Any, delta: float, **options: Any) -> Any:  # right as often as not
+    def careless(*args: Any, delta: float, **options: Any) -> Any:  # it decides at once
         return whole(*args, delta=0.999, **options)
 
     monkeypatch.setattr(fresh, "certify", careless)
     found = list(fresh.trials(40))
-    assert 0 < sum(not each.covers for each in found) < 40
+    assert not all(each.covers for each in found)
     assert all(each.false == (each.certificate.safe.all() and each.truth < -1e-9) for each in found)
 
 

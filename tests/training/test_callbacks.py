@@ -129,7 +129,7 @@ def test_a_missing_package_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ss.errors.MissingPackage, match=r"safespot\[trackers\]"):
-        getattr(ss, name)("somewhere")
+        getattr(ss.training, name)("somewhere")
 
 
 # --- Progress

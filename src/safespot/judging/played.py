@@ -31,6 +31,7 @@ from ..evidence.statements import as_bounds, episode_sums, levels, statements
 from ..files import checksum
 from ..kernels.jit import no_refcount
 from ..storage.durable import DurableLearner
+from ..training.metering import MOST_SUMS
 from ..training.run import Run
 
 STARTS = tuple(sorted([*(2**k for k in range(5, 37)), *(3 * 2 ** (k - 1) for k in range(5, 37))]))
@@ -106,7 +107,7 @@ def past_of_run(run: Run) -> Past:
     if run.sums is None:
         raise InvalidOption(
             f"this run keeps no sums of its {run.played:,} episodes, so that nothing is left to certify; a run has "
-            "them up to 1,048,576 episodes. Learn in shorter runs, or try its policy afresh: certify(problem, policy)."
+            f"them up to {MOST_SUMS:,} episodes. Learn in shorter runs, or try its policy: certify(problem, policy)."
         )
     meter = run.learner.make_meter()
     return Past(

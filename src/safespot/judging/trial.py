@@ -21,7 +21,7 @@ from ..errors import InvalidEpisode, InvalidOption
 from ..evidence.behaviour import as_behaviour
 from ..evidence.certificate import Certificate, issue, policy_digest
 from ..evidence.differences import Declared, declare
-from ..evidence.interface import Interface
+from ..evidence.interface import Doubts, Interface
 from ..evidence.interface import make_interface as as_interface
 from ..evidence.sequences import STEADY, fixed_means, read_fixed, targets
 from ..evidence.statements import (
@@ -54,6 +54,7 @@ class Source(NamedTuple):
     policy: Policy  # [H, S, A]
     batches: Iterator[Float]  # of the sums [n, 2+4m] of episodes, see `episode_sums`
     length: int | None  # how many there are; None: as many as are asked for
+    doubts: Doubts  # of the episodes that were taken
 
 
 def try_policy(
@@ -99,7 +100,7 @@ def try_policy(
         subject="policy",
         policy_digest=policy_digest(source.policy),
         data_digest=checksum({"statements": x}, {"delta": delta}),
-        doubts=source.interface.doubts.sentences(),
+        doubts=source.doubts.sentences(),
     )
 
 
@@ -145,7 +146,7 @@ def open_source(
             )
         known = as_interface(**source.interface)
         pi = _as_policy(policy, known)
-        return Source(known, pi, _from_problem(source, pi, seed), None)
+        return Source(known, pi, _from_problem(source, pi, seed), None, Doubts())
     if isinstance(source, Log):
         known = as_interface(**source.interface)
         pi = as_behaviour(policy, known, source.episodes, source.propensities)
@@ -182,10 +183,12 @@ def _open_records(
 
 def _from_records(source: Iterable[Episode], known: Interface, pi: Policy) -> Source:
     """Records one by one; where all are there already, all count as far as doubts go: their order may be any."""
-    sums = _sum_records(source, known, pi)
+    doubts = Doubts()
+    sums = _sum_records(source, known, pi, doubts)
     if not isinstance(source, Sequence):
-        return Source(known, pi, (row[None] for row in sums), None)
-    return Source(known, pi, iter([np.array(list(sums))] if source else []), len(source))
+        return Source(known, pi, (row[None] for row in sums), None, doubts)
+    batches = [np.array(list(sums))] if source else []
+    return Source(known, pi, iter(batches), len(source), doubts)
 
 
 def _as_policy(policy: ArrayLike, known: Interface) -> Policy:
@@ -231,11 +234,14 @@ def _played(box: BlackBox, pi: Policy, seed: int) -> Iterator[Episode]:
         yield box.play(pi, rng.random(H))
 
 
-def _sum_records(episodes: Iterable[Episode], known: Interface, pi: Policy) -> Iterator[Float]:
+def _sum_records(
+    episodes: Iterable[Episode], known: Interface, pi: Policy, doubts: Doubts
+) -> Iterator[Float]:
     """Yield the sums of each episode, checked to be one of this policy, and note what is in doubt of it."""
     steps = np.arange(known.H)
     for number, episode in zip(itertools.count(), episodes, strict=False):
-        inside = known.inside(episode)
+        inside = known.check(episode)
+        doubts.note(episode)
         chances = pi[steps, episode.states[:-1], episode.actions]
         never = (chances == 0.0) & ~np.isnan(episode.rewards)
         if never.any():
