@@ -288,22 +288,6 @@ def test_rounding_may_pass_an_end_of_a_range(excess: float, taken: int) -> None:
         assert len(ss.read_log(changed(column, row, value)).episodes) == taken
 
 
-def test_a_report_shows_a_few_examples_of_each_reason() -> None:
-    many: dict[str, Any] = {
-        "episode": np.arange(8), "step": [0] * 8, "state": [0] * 8, "action": [0] * 8, "reward": [2.0] * 7 + [None],
-        "constraint_0": [0.0] * 8, "threshold_0": [0.5] * 8, "next_state": [0] * 8,
-    }  # fmt: skip
-    log = ss.read_log(many)
-    assert log.reasons == {"reward lies outside its declared range": 7, "reward is missing": 1}
-    said = str(log).splitlines()
-    assert said[0].endswith("0 of 8 episodes can be used.")
-    assert said[1].startswith("7 rejected")
-    assert [line[:11] for line in said[2:7]] == [f"  episode {k}" for k in range(5)]
-    assert said[7:9] == ["1 rejected: reward is missing", "  episode 7, step 0: reward is missing"]
-    assert said[9].startswith("The declared ranges of a step are: reward 0 to 1,")
-    assert len(said) == 10
-
-
 # Endings
 
 
