@@ -271,7 +271,7 @@ def test_an_invalid_episode_changes_nothing_and_leaves_no_doubt() -> None:
         with pytest.raises(InvalidEpisode, match="lies outside the constraint_totals"):
             made.observe(wild)
         assert made.episodes == 0
-        assert made.interface.doubts.sentences() == ()
+        assert made.doubts.sentences() == ()
 
 
 def test_an_alarm_begins_anew_and_survives_a_file(tmp_path: Path) -> None:

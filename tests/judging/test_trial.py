@@ -84,7 +84,7 @@ def test_differences_are_those_of_the_meter(declared: dict[str, Any]) -> None:
     for _ in range(50):
         hints = 0.8 * rng.random((3, 2))
         hints[rng.random(3) < 0.3] = np.nan
-        episode = known.inside(
+        episode = known.check(
             ss.Episode(
                 np.zeros(4, int),
                 np.zeros(3, int),
@@ -316,7 +316,7 @@ def test_noise_is_other_than_that_of_training() -> None:
     known = make_interface(**problem.interface)
     streams = ss.streams(0)
     trained = [
-        episode_sums(known.inside(ss.play(problem, policy, streams, t + 1))) for t in range(60)
+        episode_sums(known.check(ss.play(problem, policy, streams, t + 1))) for t in range(60)
     ]
     assert (trials._from_problem(problem, policy, 0)(60) != np.array(trained)).any(
         axis=1
@@ -363,7 +363,7 @@ def test_steps_without_a_threshold_sample_count_as_the_worst() -> None:
     nan = [math.nan]
     episode = two_steps([[1.0], nan])
     np.testing.assert_array_equal(
-        episode_sums(known.inside(episode)), [1.0, 1.0, 1.0, 1.0, 1.0, 2.0]
+        episode_sums(known.check(episode)), [1.0, 1.0, 1.0, 1.0, 1.0, 2.0]
     )
     gone = two_steps([nan, nan])
     found = ss.certify_by_trial([gone] * 2000, SAFE, 2000, interface=problem.interface)

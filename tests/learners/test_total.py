@@ -47,7 +47,7 @@ def test_bounds_are_those_of_the_totals(kind: str) -> None:
     for t in range(1, 61):  # as long as a window has room at first
         episode = ss.play(problem, learner.policy, streams, t)
         learner.observe(episode)
-        observe_totals(rates, state, f.inside(episode).thresholds, lower, upper)
+        observe_totals(rates, state, f.check(episode).thresholds, lower, upper)
         np.testing.assert_array_equal(learner.state.lower, lower)
         np.testing.assert_array_equal(learner.state.upper, upper)
 

@@ -106,7 +106,7 @@ def test_doubts_are_followed_too(played: Played) -> None:
     (last,) = [episode for _, episode in played.learner.replay()][-1:]
     played.learner.observe(dataclasses.replace(last, rejected=2))
     watched.update()
-    assert watched.learner.interface.doubts.rejected == 2
+    assert watched.learner.doubts.rejected == 2
 
 
 def test_a_curve_stays_short(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -761,7 +761,7 @@ def test_episodes_left_out_are_counted_however_many(number: int, tmp_path: Path)
         for e in episodes(5)[3:]:
             learner.observe(replace(e, rejected=number))
     with ss.open(tmp_path / "it") as learner:
-        assert learner.learner.interface.doubts.rejected >= min(2 * number, 2**32)
+        assert learner.learner.doubts.rejected >= min(2 * number, 2**32)
         assert learner.episode == 6
 
 

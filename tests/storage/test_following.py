@@ -104,7 +104,7 @@ def test_doubts_are_followed(tmp_path: Path) -> None:
         owner.observe(episodes(1)[0])
         owner.observe(dataclasses.replace(episodes(2)[1], rejected=3))
         watched.update()
-        assert watched.learner.interface.doubts.rejected == 3
+        assert watched.learner.doubts.rejected == 3
         agree(watched, owner)
 
 

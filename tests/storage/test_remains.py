@@ -80,22 +80,22 @@ def test_doubts_come_from_the_journal_before_where_a_snapshot_has_none(tmp_path:
         for e, left_out in zip(episodes(5), (7, 0, 0, 0, 0), strict=True):
             learner.observe(dataclasses.replace(e, clipped=2, rejected=left_out))
         learner.learner.save(folder / "snapshot-000000000005.safetensors")
-        doubts = vars(learner.interface.doubts).copy()
+        doubts = vars(learner.learner.doubts).copy()
     (folder / "snapshot-000000000000.safetensors").unlink()
     with ss.open(folder) as learner:
-        assert vars(learner.interface.doubts) == doubts
-        assert learner.interface.doubts.rejected == 7
-        assert learner.interface.doubts.clipped == 10
+        assert vars(learner.learner.doubts) == doubts
+        assert learner.learner.doubts.rejected == 7
+        assert learner.learner.doubts.clipped == 10
 
 
 def test_doubts_of_the_learner_that_is_given_stay(tmp_path: Path) -> None:
     folder, given = tmp_path / "it", SPOT.make()
-    given.interface.doubts.rejected = 3
+    given.doubts.rejected = 3
     with ss.open(folder, given) as learner:
-        assert learner.interface.doubts.rejected == 3
+        assert learner.learner.doubts.rejected == 3
     journal.place(folder, 0).unlink()  # as where a process dies before it is made
     with ss.open(folder, given) as learner:
-        assert learner.interface.doubts.rejected == 3
+        assert learner.learner.doubts.rejected == 3
     journal.place(folder, 0).unlink()
     with ss.open(folder) as learner:  # nobody says what they were
         assert learner.episode == 1
@@ -132,7 +132,7 @@ def test_doubts_come_back_with_the_journals(tmp_path: Path) -> None:
     with ss.open(folder, SPOT.make()) as learner:
         learner.observe(dataclasses.replace(episodes(1)[0], rejected=7))
     with ss.open(folder) as learner:
-        assert learner.interface.doubts.rejected == 7
+        assert learner.learner.doubts.rejected == 7
 
 
 def test_a_journal_of_another_shape_is_refused(tmp_path: Path) -> None:

@@ -21,7 +21,8 @@ from ..arrays import MARKS, Episode, Float, as_floats, frozen
 from ..display import Displayed
 from ..errors import InvalidFile, InvalidOption
 from ..evidence.certificate import UNKNOWN_POLICY
-from ..evidence.interface import Doubts, Interface, make_interface
+from ..evidence.doubts import Doubts
+from ..evidence.interface import Interface, make_interface
 from ..learners.learner import Learner
 from ..learners.options import check_hints
 from ..model.outcome_tables import Ending, absorbing_states, mask_with_endings

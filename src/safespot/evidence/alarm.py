@@ -25,6 +25,7 @@ from ..files import read_arrays, write_arrays
 from ..kernels.jit import inlined, no_refcount
 from ..syscalls import InterruptsDeferred
 from .differences import Declared, check_totals, declare, differences
+from .doubts import Doubts
 from .meter import as_known, restored, stored
 from .sequences import WEIGHTS, bet
 
@@ -70,6 +71,7 @@ class SafetyAlarm(Displayed):
         self.between = as_count("between", between, least=1, error=InvalidOption)
         self.declared = declare(self.interface, thresholds, constraint_totals, threshold_totals)
         self.state = alarm_state(self.interface.m)
+        self.doubts = Doubts()
         self._x = np.empty(2 * self.interface.m)
 
     def observe(self, episode: Episode) -> bool:
@@ -77,7 +79,7 @@ class SafetyAlarm(Displayed):
         inside = self.interface.check(episode)
         check_totals(self.declared, inside)
         with InterruptsDeferred():
-            self.interface.doubts.note(episode)
+            self.doubts.note(episode)
             if self.ringing:
                 restart(self.state)
             alarm_episode(self.declared, self.state, inside, self._x)
@@ -99,7 +101,7 @@ class SafetyAlarm(Displayed):
         return int(self.state.counted[0])
 
     def _facts(self) -> dict[str, Any]:
-        doubts = self.interface.doubts.sentences()
+        doubts = self.doubts.sentences()
         return {
             "episodes": self.episodes,
             "ringing": self.ringing,
@@ -109,7 +111,7 @@ class SafetyAlarm(Displayed):
 
     def save(self, path: str | Path) -> None:
         """Write everything to a file; `load` goes on as if nothing had happened."""
-        arrays, about = stored(self.interface, self.declared, self.state._asdict(), 0.0)
+        arrays, about = stored(self, self.state._asdict(), 0.0)
         del about["delta"]
         write_arrays(path, "alarm", arrays, {**about, "between": self.between})
 
@@ -119,7 +121,7 @@ class SafetyAlarm(Displayed):
         arrays, about = read_arrays(path, "alarm")
         try:
             alarm = cls({**about["interface"], "action_mask": arrays["mask"]}, about["between"])
-            alarm.declared = restored(arrays, about, alarm.interface)
+            alarm.declared, alarm.doubts = restored(arrays, about, alarm.interface)
             found = AlarmState(*(arrays[f"state.{name}"].copy() for name in AlarmState._fields))
             for array, like in zip(found, alarm.state, strict=True):
                 if (

@@ -13,7 +13,8 @@ from ..arrays import Float, as_count, as_policy, frozen
 from ..display import Displayed
 from ..errors import InvalidOption
 from ..evidence.deployment import Policy, as_array
-from ..evidence.interface import Doubts, make_interface
+from ..evidence.doubts import Doubts
+from ..evidence.interface import make_interface
 from ..model.simulation import streams
 from ..names import Names
 from .black_box import BlackBox, as_box

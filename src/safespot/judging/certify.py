@@ -97,7 +97,7 @@ def certify(learner: OnlineLearner, policy: ArrayLike | None = None) -> Certific
         subject="policy",
         policy_digest=policy_digest(pi),
         data_digest=data_digest(own),
-        doubts=f.doubts.sentences(model=True),
+        doubts=own.doubts.sentences(model=True),
     )
 
 

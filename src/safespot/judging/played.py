@@ -28,7 +28,8 @@ from ..errors import InvalidOption
 from ..evidence.behaviour import as_behaviour
 from ..evidence.certificate import Certificate, policy_digest
 from ..evidence.differences import Declared, declare
-from ..evidence.interface import Doubts, Interface, make_interface
+from ..evidence.doubts import Doubts
+from ..evidence.interface import Interface, make_interface
 from ..evidence.meter import as_delta
 from ..evidence.sequences import PATIENCE, changing_means, observe_changing, sums_of_means
 from ..evidence.statements import (
@@ -285,7 +286,7 @@ def _past(source: Any, behaviour: ArrayLike | None, given: tuple[Any, Any, Any])
             f"certify_played takes a Run, a Log or a durable learner, got {type(source).__name__}."
         )
     meter = source.learner.make_meter()
-    doubts = source.learner.interface.doubts
+    doubts = source.learner.doubts
     return _Past(meter.interface, meter.declared, source.replay, source.first, None, None, doubts)
 
 

@@ -28,6 +28,7 @@ from ..errors import InvalidEpisode, InvalidOption
 from ..evidence.behaviour import as_behaviour
 from ..evidence.certificate import Certificate, policy_digest
 from ..evidence.differences import Declared, declare
+from ..evidence.doubts import Doubts
 from ..evidence.interface import Interface
 from ..evidence.interface import make_interface as as_interface
 from ..evidence.meter import as_delta
@@ -105,13 +106,13 @@ def certify_by_trial(
     most = as_count("episodes", episodes, least=2, error=InvalidOption)
     delta = as_delta(delta)
     seed = as_count("seed", seed, least=0, most=None, error=InvalidOption)
-    known, play = _open(source, interface, declarations, seed)
+    known, play, doubts = _open(source, interface, declarations, seed)
     pi = as_policy(policy, (known.H, known.S, known.A), known.mask)
     if thresholds is None and isinstance(source, Log):
         thresholds = source.thresholds
     declared = declare(known, thresholds, constraint_totals, threshold_totals)
     rows, low = _watched(play(pi), declared, known.H, most, delta, early)
-    return _certificate(known, pi, declared, delta, rows, low, early=early)
+    return _certificate(known, pi, declared, delta, rows, low, doubts, early=early)
 
 
 def episodes_needed(
@@ -208,6 +209,7 @@ def _certificate(
     delta: float,
     x: Float,
     low: Float,
+    doubts: Doubts,
     *,
     early: bool,
 ) -> Certificate:
@@ -238,7 +240,7 @@ def _certificate(
         subject="policy",
         policy_digest=policy_digest(pi),
         data_digest=checksum({"statements": x}, {"delta": delta, "early": early}),
-        doubts=known.doubts.sentences(),
+        doubts=doubts.sentences(),
     )
 
 
@@ -247,8 +249,9 @@ def _certificate(
 
 def _open(
     source: Any, given: Mapping[str, Any] | None, declarations: Mapping[str, Any], seed: int
-) -> tuple[Interface, Callable[[Policy], Sums]]:
-    """What the episodes are made of, and how to get them for a policy."""
+) -> tuple[Interface, Callable[[Policy], Sums], Doubts]:
+    """Return what the episodes are made of, how to get them for a policy, and what is in doubt of them."""
+    doubts = Doubts()
     if isinstance(source, Problem):
         extra = sorted(declarations) + (["interface"] if given is not None else [])
         if extra:
@@ -260,7 +263,7 @@ def _open(
                 "the thresholds of this problem drift, and a certificate is about thresholds that do not. Take a "
                 "Problem without drift whose CMDP has the thresholds of the moment (cmdp.with_thresholds)."
             )
-        return as_interface(**source.interface), lambda pi: _from_problem(source, pi, seed)
+        return as_interface(**source.interface), lambda pi: _from_problem(source, pi, seed), doubts
     if isinstance(source, Log):
         if given is not None or declarations:
             raise InvalidOption("a log has its interface already, and takes no declarations.")
@@ -268,11 +271,9 @@ def _open(
 
         def play(pi: Policy) -> Sums:
             as_behaviour(pi, known, source.episodes, source.propensities)
-            checks = as_interface(**source.interface)
-            known.doubts.become(source.doubts)  # of all of them, however few decide
-            return _from_episodes(iter(source.episodes), checks, pi)
+            return _from_episodes(iter(source.episodes), known, pi, Doubts())
 
-        return known, play
+        return known, play, source.doubts  # of all of them, however few decide
     if isinstance(source, Iterable):
         if given is None or declarations:
             raise InvalidOption(
@@ -282,7 +283,7 @@ def _open(
             known = as_interface(**given)
         except TypeError as problem:
             raise InvalidOption(f"interface: {problem}.") from None
-        return known, lambda pi: _from_episodes(iter(source), known, pi)
+        return known, lambda pi: _from_episodes(iter(source), known, pi, doubts), doubts
     if given is not None:
         raise InvalidOption(
             "unexpected interface=: it goes with episodes, an environment declares its own."
@@ -291,7 +292,7 @@ def _open(
 
     box = as_box(source, declarations)
     known = as_interface(**box.interface)
-    return known, lambda pi: _from_episodes(_played(box, pi, seed), known, pi)
+    return known, lambda pi: _from_episodes(_played(box, pi, seed), known, pi, doubts), doubts
 
 
 def _from_problem(problem: Problem, pi: Policy, seed: int) -> Sums:
@@ -340,11 +341,14 @@ def _played(box: BlackBox, pi: Policy, seed: int) -> Iterator[Episode]:
         yield box.play(pi, rng.random(H))
 
 
-def _from_episodes(episodes: Iterator[Episode], known: Interface, pi: Policy) -> Sums:
+def _from_episodes(
+    episodes: Iterator[Episode], known: Interface, pi: Policy, doubts: Doubts
+) -> Sums:
     numbers, steps = itertools.count(), np.arange(known.H)
 
     def checked(episode: Episode) -> InsideEpisode:
-        number, inside = next(numbers), known.inside(episode)
+        number, inside = next(numbers), known.check(episode)
+        doubts.note(episode)
         likely = pi[steps, episode.states[:-1], episode.actions]
         never = (likely == 0.0) & ~np.isnan(episode.rewards)
         if never.any():

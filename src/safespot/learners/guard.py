@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..arrays import Episode, Float, InsideEpisode, Policy, as_count, as_floats, as_policy, frozen
 from ..errors import InvalidFile, InvalidModel, InvalidOption, UnsafeBaseline
 from ..evidence.certificate import policy_digest
-from ..evidence.interface import Doubts
+from ..evidence.doubts import Doubts
 from ..evidence.meter import as_delta
 from ..syscalls import InterruptsDeferred
 from ..units import ROUNDING
@@ -112,7 +112,7 @@ class Guard(Learner):
         self._terms = make_terms(self.declared, inside, self.delta, credit)
         self._account = empty_account(self.interface.m)
         self._told_doubts = False
-        self._rejected_before = self.interface.doubts.rejected  # none of its account
+        self._rejected_before = self.doubts.rejected  # none of its account
         # Kernels have one type for all policies, and it is writable.
         self._pi, self._played_baseline = np.array(self.baseline), np.array(self.baseline)
         self._derive()
@@ -123,6 +123,11 @@ class Guard(Learner):
     def guarded(self) -> Learner:
         """The learner itself."""
         return self._guarded
+
+    @property
+    def doubts(self) -> Doubts:  # type: ignore[override]
+        """The guarded learner's."""
+        return self._guarded.doubts
 
     @property
     def turn(self) -> str:
@@ -163,7 +168,7 @@ class Guard(Learner):
 
     def _doubts(self) -> tuple[str, ...]:
         """Why the account proves nothing; what was left out before it began is none of it."""
-        doubts = self.interface.doubts
+        doubts = self.doubts
         return Doubts(doubts.clipped, doubts.rejected - self._rejected_before).sentences()
 
     def _seen_of_baseline(self) -> tuple[str, ...]:

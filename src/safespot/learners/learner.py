@@ -29,6 +29,7 @@ from ..errors import InUse, InvalidFile, InvalidModel, InvalidOption, SafespotEr
 from ..evidence import deployment
 from ..evidence.certificate import policy_digest
 from ..evidence.differences import check_totals, declare
+from ..evidence.doubts import Doubts
 from ..evidence.interface import Interface, make_interface
 from ..evidence.meter import SafetyMeter
 from ..files import read_arrays, write_arrays
@@ -107,6 +108,7 @@ class Learner(Displayed, ABC):
     rates: Any  # what an epoch computes with: `radii`, whether limits are `learned`, and the learner's own
     state: Any  # what episodes change: `pi`, `lam`, `lower`, `upper`, `finished`, and the learner's own
     epoch: Epoch
+    doubts: Doubts  # of all that it has observed
     lent = False  # to a callback of its training, which may read it and no more; of a guard, its learner is
     told_beyond = False  # whether its user was told that episodes go beyond T
 
@@ -135,6 +137,7 @@ class Learner(Displayed, ABC):
         self.statistics = empty_statistics(f.H, f.S, f.A, f.m)
         self.declared = declare(f, o.thresholds, o.constraint_totals, o.threshold_totals)
         self.window = self._empty_window()
+        self.doubts = Doubts()
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         """A learner is known by its name, and its signature is that of its options."""
@@ -247,7 +250,7 @@ class Learner(Displayed, ABC):
         inside = self.check(episode)
         self.identify(played)
         with InterruptsDeferred():
-            self.interface.doubts.note(episode)
+            self.doubts.note(episode)
             self.make_room()
             observe_episode(self.rates, self.state, self.statistics, self.window, inside)
             self.settle()
@@ -448,7 +451,7 @@ class Learner(Displayed, ABC):
                 options[option.name] = "inf" if value == math.inf else value
         return arrays, {
             "learner": self.name, "interface": self.interface.arguments, "options": options,
-            **vars(self.interface.doubts),
+            **vars(self.doubts),
         }  # fmt: skip
 
     @classmethod
@@ -462,9 +465,7 @@ class Learner(Displayed, ABC):
             arguments[name.removeprefix("option.")] = arrays.pop(name)
         learner = cls(**arguments)
         learner.restore(arrays)
-        for name in vars(learner.interface.doubts):  # what was in doubt of its data still is
-            count = as_count(name, about[name], least=0, error=InvalidFile)
-            setattr(learner.interface.doubts, name, count)
+        learner.doubts = Doubts.read(about)
         return learner
 
     def arrays(self) -> dict[str, NDArray]:

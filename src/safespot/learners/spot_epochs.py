@@ -36,7 +36,7 @@ from ..arrays import SUM_TOLERANCE, Episode, Int, Policy, frozen
 from ..errors import InvalidEpisode, InvalidOption
 from ..evidence.behaviour import as_behaviour
 from ..evidence.certificate import policy_digest
-from ..evidence.interface import Doubts
+from ..evidence.doubts import Doubts
 from ..evidence.totals import TotalRates, bounds_fit, grow_totals, total_rates
 from ..spot.window import Window, empty_window
 from ..syscalls import InterruptsDeferred
@@ -178,7 +178,7 @@ class SpotEpochs(Learner):
         _, digest = self.identify(played)
         own = digest is None or digest == policy_digest(self.state.pi)
         with InterruptsDeferred():
-            self.interface.doubts.note(episode)
+            self.doubts.note(episode)
             self.make_room()
             self.state.clock[phases.OWN] = own
             observe_episode(self.rates, self.state, self.statistics, self.window, inside)
@@ -189,7 +189,7 @@ class SpotEpochs(Learner):
         """Warn once where the data contradict what the budget for exploring rests on."""
         if not len(self._budget) or self._told_doubts:
             return
-        if doubts := self.interface.doubts.sentences():
+        if doubts := self.doubts.sentences():
             self._told_doubts = True
             warnings.warn(
                 f"nothing proves any more that explore_budget is kept: {'; '.join(doubts)}. Begin anew, with ranges "
@@ -228,7 +228,7 @@ class SpotEpochs(Learner):
         clock, t = state.clock, int(state.finished[0])
         certificates = self._certificates
         if clock[phases.VERDICT] == KEPT:
-            if self.options.window == 1.0 and not self.interface.doubts.sentences():
+            if self.options.window == 1.0 and not self.doubts.sentences():
                 certificates = (*certificates, self._certify())
             clock[phases.VERDICT] = ISSUED
         part, over = clock[phases.PART], t >= clock[phases.ENDS]
@@ -394,7 +394,7 @@ class SpotEpochs(Learner):
         state = self.state
         return certify_trial(
             self.interface, self.rates.trial, state.trial, state.pi, state.lower, state.upper,
-            self.options.delta, int(state.finished[0]),
+            self.options.delta, int(state.finished[0]), self.doubts,
         )  # fmt: skip
 
     def _look_for_contradictions(self) -> None:
@@ -421,7 +421,7 @@ class SpotEpochs(Learner):
             propensities = getattr(log, "propensities", None)
             as_behaviour(self.state.pi, self.interface, episodes, propensities)
         doubts = Doubts.of(episodes)
-        self.interface.doubts.add(vars(doubts))  # before a trial of the first ones is decided
+        self.doubts.add(vars(doubts))  # before a trial of the first ones is decided
         if said := doubts.sentences():
             warnings.warn(
                 f"of the log, {'; '.join(said)}. So nothing can be certified from this learner's data.",

@@ -62,7 +62,7 @@ def learner_document(learner: Learner, meter: SafetyMeter, curve: Curve) -> dict
         else [],
         "certificates": certificates,
         "budget": _budget(learner),
-        "doubts": list(f.doubts.sentences()),
+        "doubts": list(learner.doubts.sentences()),
         "curve": _curve(curve, meter),
         "charts": _charts(learner, limits),
     }

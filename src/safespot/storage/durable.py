@@ -423,5 +423,5 @@ class DurableLearner(Displayed):
         path, snapshot = journal.place(self.folder, number), snapshot_at(self.folder, number)
         digest = bytes.fromhex(files.stored_checksum(snapshot))
         owner = journal.name_of(self.folder)
-        journal.create(path, f.H, f.m, number, owner, digest, f.doubts)
+        journal.create(path, f.H, f.m, number, owner, digest, self.learner.doubts)
         return journal.read(path), journal.lock(path)

@@ -119,7 +119,7 @@ def catch_up(folder: Path, learner: Learner) -> journal.Journal | None:
     f = learner.interface
     learner.told_beyond = True  # of these episodes, when they were played
     for found in journal.chain(folder, learner.episode - 1):
-        f.doubts.become(found.doubts)
+        learner.doubts.copy_from(found.doubts)
         if (found.H, found.m) != (f.H, f.m):
             raise InvalidFile(f"{found.path} holds episodes of another shape than the learner's.")
         for k in range(len(found.records)):
@@ -138,17 +138,17 @@ def catch_up(folder: Path, learner: Learner) -> journal.Journal | None:
 
 def restore_doubts(folder: Path, learner: Learner, given: Learner | None) -> None:
     """What is in doubt of a learner's data, where its snapshot has no journal yet."""
-    doubts, journals = learner.interface.doubts, journal.numbered(folder, "journal")
+    doubts, journals = learner.doubts, journal.numbered(folder, "journal")
     if not journals:
         if given is not None:
-            doubts.become(given.interface.doubts)
+            doubts.copy_from(given.doubts)
         return
     before = journal.read(journals[max(journals)])
     if before.next != learner.episode - 1:
         raise InvalidFile(
             f"{folder} has no whole snapshot that {before.path} follows or leads to. Restore it from a copy."
         )
-    doubts.become(before.doubts)
+    doubts.copy_from(before.doubts)
     doubts.add(doubted(before.records))
 
 
@@ -175,7 +175,7 @@ def count_records(meter: SafetyMeter, records: NDArray) -> None:
     """Count the episodes of a journal's records."""
     if len(records):
         meter.observe_signals(*(records[name] for name in SIGNALS))
-        meter.interface.doubts.add(doubted(records))
+        meter.doubts.add(doubted(records))
 
 
 def doubted(records: NDArray) -> dict[str, int]:
@@ -187,7 +187,7 @@ def count_episodes(meter: SafetyMeter, episodes: Sequence[Episode]) -> None:
     """The same of episodes that were checked."""
     meter.observe_signals(*(np.array([getattr(e, name) for e in episodes]) for name in SIGNALS))
     for episode in episodes:
-        meter.interface.doubts.note(episode)
+        meter.doubts.note(episode)
 
 
 def check_same(folder: Path, kept: Learner, given: Learner) -> None:

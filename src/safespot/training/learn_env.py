@@ -171,7 +171,7 @@ class EnvTraining:
         add_shortfalls(played.constraints, played.thresholds, self.asked, self.senses, self.sums)
         metering, inside = self.metering, self.learner.interface.check(played)
         meter_episode(metering.declared, metering.state, inside, metering.x)
-        self.meter.interface.doubts.note(played)
+        self.meter.doubts.note(played)
         if row is not None:
             read_meter(metering.state, metering.levels, metering.rows[len(self.table)])
             self.table.append(np.concatenate([row, *self.sums]))

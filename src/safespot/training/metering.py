@@ -55,4 +55,4 @@ def count_episode(metering: Metering, episode: InsideEpisode, row: int, recorded
 def shown(metering: Metering, meter: SafetyMeter, episodes: Int, first: int = 0) -> Evidence:
     """What the meter showed when it had counted `episodes` ``[.]``: from its reading of that number on."""
     rows = metering.rows[first : first + len(episodes)]
-    return as_evidence(metering.declared, meter.interface, meter.delta, episodes, rows)
+    return as_evidence(meter, episodes, rows)
