@@ -6,7 +6,6 @@ whole number, and other columns are ignored.
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from numpy.typing import ArrayLike
 from .. import files
 from ..arrays import MARKS, Episode, Float, as_floats, frozen
 from ..display import Displayed
-from ..errors import InvalidFile, InvalidOption
+from ..errors import InvalidFile, InvalidOption, warn
 from ..evidence.certificate import UNKNOWN_POLICY
 from ..evidence.doubts import Doubts
 from ..evidence.interface import Interface, make_interface
@@ -264,10 +263,7 @@ def warm_start(
             reasons = "; ".join(f"{count:,} because {why}" for why, count in log.reasons.items())
             total = len(log.episodes) + len(log.rejected)
             said = (f"{len(log.rejected):,} of {total:,} episodes were left out ({reasons})", *said)
-        warnings.warn(
-            f"{'; '.join(said)}. So nothing can be certified from this learner's data any more.",
-            stacklevel=2,
-        )
+        warn(f"{'; '.join(said)}. So nothing can be certified from this learner's data any more.")
     for episode in log.episodes:
         learner.observe(episode, played=UNKNOWN_POLICY)
     return log

@@ -9,7 +9,6 @@ baseline that keeps every limit and signals in their declared ranges, and nothin
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import Episode, Float, InsideEpisode, Policy, as_count, as_floats, as_policy, frozen
-from ..errors import InvalidFile, InvalidModel, InvalidOption, UnsafeBaseline
+from ..errors import InvalidFile, InvalidModel, InvalidOption, UnsafeBaseline, warn
 from ..evidence.certificate import policy_digest
 from ..evidence.doubts import Doubts
 from ..evidence.meter import as_delta
@@ -261,14 +260,13 @@ class Guard(Learner):
         unsafe = self._account.unsafe
         if unsafe[0] == PROVEN:
             unsafe[0] = SAID
-            warnings.warn(self._unsafe(), UnsafeBaseline, stacklevel=3)
+            warn(self._unsafe(), UnsafeBaseline)
         doubts = self._doubts()
         if doubts and not self._told_doubts:
             self._told_doubts = True
-            warnings.warn(
+            warn(
                 f"the guard can no longer prove that its budget is kept: {'; '.join(doubts)}. Begin anew, with ranges "
-                "that all signals lie in.",
-                stacklevel=3,
+                "that all signals lie in."
             )
 
     def _check_going(self) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 import re
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -25,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import Episode, Float, InsideEpisode, Int, Policy, as_count, as_policy, frozen
 from ..display import Displayed
-from ..errors import InUse, InvalidFile, InvalidModel, InvalidOption, SafespotError
+from ..errors import InUse, InvalidFile, InvalidModel, InvalidOption, SafespotError, warn
 from ..evidence import deployment
 from ..evidence.certificate import policy_digest
 from ..evidence.differences import check_totals, declare
@@ -290,7 +289,7 @@ class Learner(Displayed, ABC):
         if self.declares_totals:
             check_totals(self.declared, inside)
         if self.episodes_left == 0 and not self.told_beyond:
-            self.warn_beyond("an episode goes", stacklevel=3)  # at the caller of `observe`
+            self.warn_beyond("an episode goes")
         return inside
 
     def identify(self, played: ArrayLike | str | None) -> tuple[Policy | None, str | None]:
@@ -350,13 +349,12 @@ class Learner(Displayed, ABC):
         planned = self.options.episodes
         return None if planned is None else max(0, planned - self.episode + 1)
 
-    def warn_beyond(self, what: str, stacklevel: int) -> None:
+    def warn_beyond(self, what: str) -> None:
         """Warn that episodes go beyond T; `observe` alone does so only once."""
         self.told_beyond = True
-        warnings.warn(
+        warn(
             f"{what} beyond the learner's T = {self.options.episodes} ({self.episodes_left} remain): its step "
-            "sizes and radii were chosen for T.",
-            stacklevel=stacklevel + 1,
+            "sizes and radii were chosen for T."
         )
 
     # What learners build on

@@ -26,14 +26,13 @@ share ``delta / (2 k (k+1))``, the thresholds have half of delta. No model, no M
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import SUM_TOLERANCE, Episode, Int, Policy, frozen
-from ..errors import InvalidEpisode, InvalidOption
+from ..errors import InvalidEpisode, InvalidOption, warn
 from ..evidence.behaviour import as_behaviour
 from ..evidence.certificate import policy_digest
 from ..evidence.doubts import Doubts
@@ -191,10 +190,9 @@ class SpotEpochs(Learner):
             return
         if doubts := self.doubts.sentences():
             self._told_doubts = True
-            warnings.warn(
+            warn(
                 f"nothing proves any more that explore_budget is kept: {'; '.join(doubts)}. Begin anew, with ranges "
-                "that all signals lie in.",
-                stacklevel=3,
+                "that all signals lie in."
             )
 
     # Between episodes
@@ -314,9 +312,8 @@ class SpotEpochs(Learner):
             clock[phases.BREAKS] += 1
         elif self.options.baseline is not None:
             clock[phases.DISTRUSTED] = 1
-            warnings.warn(
-                "the baseline breaks a limit, as its own episodes prove; it is not played any more.",
-                stacklevel=4,
+            warn(
+                "the baseline breaks a limit, as its own episodes prove; it is not played any more."
             )
         state = state._replace(memory=memory)
         safe = self._safe(clock)
@@ -405,10 +402,9 @@ class SpotEpochs(Learner):
                 self._warned = True
                 shown = ", ".join(f"state {s} action {a}" for s, a in found[:5])
                 more = f" and {len(found) - 5} more" if len(found) > 5 else ""
-                warnings.warn(
+                warn(
                     f"the interface says that all steps are alike, and the data contradict it: {shown}{more}. Plans "
-                    "suffer; certificates do not rest on it. Declare stationary=False, or let states tell the step.",
-                    stacklevel=5,
+                    "suffer; certificates do not rest on it. Declare stationary=False, or let states tell the step."
                 )
 
     def _read(self, log: Any, *, tried: bool) -> None:
@@ -423,9 +419,8 @@ class SpotEpochs(Learner):
         doubts = Doubts.of(episodes)
         self.doubts.add(vars(doubts))  # before a trial of the first ones is decided
         if said := doubts.sentences():
-            warnings.warn(
-                f"of the log, {'; '.join(said)}. So nothing can be certified from this learner's data.",
-                stacklevel=3,
+            warn(
+                f"of the log, {'; '.join(said)}. So nothing can be certified from this learner's data."
             )
         clock, broken = self.state.clock, False
         clock[phases.ENDS] = np.iinfo(np.int64).max  # nothing else is decided meanwhile

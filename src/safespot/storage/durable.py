@@ -25,7 +25,6 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-import warnings
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -37,7 +36,7 @@ from numpy.typing import ArrayLike
 from .. import files
 from ..arrays import Episode, Float, Policy
 from ..display import Displayed
-from ..errors import InUse, InvalidFile, InvalidOption, SolverError
+from ..errors import InUse, InvalidFile, InvalidOption, SolverError, warn
 from ..evidence.certificate import policy_digest
 from ..evidence.interface import Interface
 from ..evidence.meter import SafetyMeter
@@ -405,9 +404,8 @@ class DurableLearner(Displayed):
         try:
             load(now)
         except InvalidFile as problem:
-            warnings.warn(
-                f"{problem} The snapshots before it stay, and the learner is found again from these and the journals.",
-                stacklevel=5,
+            warn(
+                f"{problem} The snapshots before it stay, and the learner is found again from these and the journals."
             )
             return
         bad = set(damaged) - {now}

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 
 from .. import files
 from ..arrays import MARKS, Episode
-from ..errors import InUse, InvalidEpisode, InvalidFile, InvalidOption, SolverError
+from ..errors import InUse, InvalidEpisode, InvalidFile, InvalidOption, SolverError, warn
 from ..evidence.meter import SafetyMeter
 from ..learners import Learner, load
 from ..syscalls import Lock, take_lock
@@ -107,9 +106,7 @@ def last_snapshot(folder: Path) -> tuple[list[Path], Learner]:
             alone,
         )
     for text in problems:
-        warnings.warn(
-            f"{text} The snapshot before it and the journals are used instead.", stacklevel=5
-        )
+        warn(f"{text} The snapshot before it and the journals are used instead.")
     return bad, learner
 
 
@@ -131,7 +128,7 @@ def catch_up(folder: Path, learner: Learner) -> journal.Journal | None:
                     f"{found.path} holds an episode {found.first + k + 1} that does not fit the learner: {problem}"
                 ) from None
         if found.lost is not None:
-            warnings.warn(f"{found.path} has a torn end. Lost: {found.lost}.", stacklevel=5)
+            warn(f"{found.path} has a torn end. Lost: {found.lost}.")
     learner.told_beyond = False
     return found
 

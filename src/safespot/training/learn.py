@@ -412,7 +412,7 @@ def check_episodes(learner: Learner, episodes: int | None) -> int:
         return remaining
     total = as_count("episodes", episodes, least=1, error=InvalidOption)
     if remaining is not None and total > remaining:
-        learner.warn_beyond(f"{total} episodes go", stacklevel=5)  # at the caller of `learn`
+        learner.warn_beyond(f"{total} episodes go")
     return total
 
 
