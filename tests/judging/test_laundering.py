@@ -70,7 +70,7 @@ def seen(episodes: Sequence[ss.Episode]) -> ss.Spot:
 
 
 def record(learner: ss.DurableLearner, episodes: Sequence[ss.Episode]) -> None:
-    learner.observe_group([journal.Record(each, np.ones(H)) for each in episodes])
+    learner.observe_group([journal.EpisodeRecord(each, np.ones(H)) for each in episodes])
 
 
 def durable(folder: Path, episodes: Sequence[ss.Episode]) -> ss.DurableLearner:

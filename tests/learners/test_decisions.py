@@ -51,7 +51,7 @@ def test_a_trial_lasts_from_the_end_of_exploring_to_the_end_of_the_phase(part: i
     learner = at(ss.SpotEpochs(**FACE), PART=part, BEGAN=100)
     clock = learner.state.clock
     clock[phases.ENDS], clock[phases.TRIED] = (130, 7) if part == phases.EXPLORING else (200, 130)
-    assert learner._trial_length(clock) == 70
+    assert phases.trial_length(clock, learner.recipe.first_phase) == 70
 
 
 class Content(ExploreThenPlan):
@@ -243,7 +243,7 @@ def test_known_payoffs_are_those_of_all_steps_or_of_each(
     learner = ss.SpotEpochs(
         **FACE, ranges=ranges, **{f"known_{name}": given[name] for name in known}
     )
-    payoffs, components = learner._known
+    payoffs, components = learner.models.known
     assert components.tolist() == ["rewards" in known, "constraints" in known]
     for c, expected in enumerate((rewards / 2.0, constraints / 4.0)):
         if components[c]:
@@ -298,7 +298,7 @@ def test_what_is_proposed_during_a_trial_is_for_the_next_one() -> None:
     hints = epoch_trials.hint_spread(learner._totals, state.totals, learner.declared.limits)
     needs = trial_needs(rates, state, hints, 100, recipe, trial=False)
     expected = propose(
-        learner._pessimistic(), learner._known, state, learner.limits, 1.0, needs, recipe,
+        learner._pessimistic(), learner.models.known, state, learner.limits, 1.0, needs, recipe,
         proof=False,
     )  # fmt: skip
     assert (needs > 0.0).all()

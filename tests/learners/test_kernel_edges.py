@@ -73,7 +73,7 @@ def test_a_guarded_learner_is_told_whose_episode_it_was(turn: int) -> None:
     learner: Any = guard.guarded
     guard._account.turn[0] = turn
     guard.make_room()
-    episode = guard.check(outside(0.9))
+    episode = guard.check(outside(0.9)).inside
     observe_episode(guard.rates, guard.state, guard.statistics, guard.window, episode)
     own = turn in (budget.LEARNER, budget.SAME)
     assert learner.state.trial.counted[0] == int(own)

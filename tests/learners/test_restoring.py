@@ -55,8 +55,9 @@ def test_a_learner_goes_on_from_its_arrays(kind: str) -> None:
 
 EPOCHS = [
     ("totals.span", put(0, -1)), ("totals.due", put(0, math.nan)),
-    ("totals.ring", lambda a: np.zeros((2, *a.shape[1:]), np.float32)), ("means.product", put((0, 0), 0.0)),
-    ("means.weight", lambda a: a[:, 1:]), ("trial.product", put((0, 0), -1.0)), ("trial.total", put(0, math.inf)),
+    ("totals.ring", lambda a: np.zeros((2, *a.shape[1:]), np.float32)), ("totals.means.product", put((0, 0), 0.0)),
+    ("totals.means.weight", lambda a: a[:, 1:]), ("trial.product", put((0, 0), -1.0)),
+    ("trial.total", put(0, math.inf)),
     ("before.weight", put(0, 1.5)), ("before.weight", put(0, -0.5)), ("before.slopes", put((0, 0), -1.0)),
     ("exploring.product", put((0, 0), 0.0)), ("exploring.drift", lambda a: a.astype(np.float32)),
     ("certified.policies", lambda a: np.zeros((1, *a.shape[1:]))),

@@ -139,7 +139,9 @@ def test_policies_are_found_again_and_tickets(tmp_path: Path) -> None:
     for k, e in enumerate(seen):
         policies.append(plain.policy.copy())
         own = ss.policy_digest(plain.policy)
-        records.append(journal.Record(e, np.full(len(e.actions), np.nan), own, bytes([k + 1]) * 16))
+        records.append(
+            journal.EpisodeRecord(e, np.full(len(e.actions), np.nan), own, bytes([k + 1]) * 16)
+        )
         plain.observe(e)
     policies.append(plain.policy.copy())
     with ss.open(tmp_path / "it", SPOT.make()) as learner:

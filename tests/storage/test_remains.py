@@ -149,7 +149,7 @@ def test_a_replay_finds_the_policies_again_that_played_or_says_so(tmp_path: Path
     folder = tmp_path / "it"
     with ss.open(folder, SPOT.make()) as learner:
         own = ss.policy_digest(learner.policy)
-        learner.observe_group([journal.Record(episodes(1)[0], np.full(H, 0.123), own)])
+        learner.observe_group([journal.EpisodeRecord(episodes(1)[0], np.full(H, 0.123), own)])
         with pytest.raises(ss.InvalidFile, match="episode 1 was not played by the policy that"):
             list(learner.replay())
 
@@ -190,9 +190,9 @@ def test_a_group_with_an_invalid_episode_is_refused_as_a_whole(tmp_path: Path) -
         own = ss.policy_digest(learner.policy)
         for group in ([right, wrong], [wrong]):
             with pytest.raises(ss.InvalidEpisode):
-                learner.observe_group([journal.Record(e, chances, own) for e in group])
+                learner.observe_group([journal.EpisodeRecord(e, chances, own) for e in group])
         assert learner.episode == 1
-        learner.observe_group([journal.Record(right, chances, own)])  # it was not stopped
+        learner.observe_group([journal.EpisodeRecord(right, chances, own)])  # it was not stopped
     assert journal.read(journal.place(folder, 0)).next == 1
 
 

@@ -23,6 +23,7 @@ from ..display import Displayed
 from ..errors import InvalidFile, InvalidOption, SafespotError
 from ..files import read_arrays, write_arrays
 from ..kernels.jit import inlined, no_refcount
+from ..states import part, rebuild
 from ..syscalls import InterruptsDeferred
 from .differences import Declared, check_totals, declare, differences
 from .doubts import Doubts
@@ -111,9 +112,7 @@ class SafetyAlarm(Displayed):
 
     def save(self, path: str | Path) -> None:
         """Write everything to a file; `load` goes on as if nothing had happened."""
-        arrays, about = stored(self, self.state._asdict(), 0.0)
-        del about["delta"]
-        write_arrays(path, "alarm", arrays, {**about, "between": self.between})
+        write_arrays(path, "alarm", *stored(self, between=self.between))
 
     @classmethod
     def load(cls, path: str | Path) -> SafetyAlarm:
@@ -122,15 +121,10 @@ class SafetyAlarm(Displayed):
         try:
             alarm = cls({**about["interface"], "action_mask": arrays["mask"]}, about["between"])
             alarm.declared, alarm.doubts = restored(arrays, about, alarm.interface)
-            found = AlarmState(*(arrays[f"state.{name}"].copy() for name in AlarmState._fields))
-            for array, like in zip(found, alarm.state, strict=True):
-                if (
-                    array.dtype != like.dtype
-                    or array.shape != like.shape
-                    or not (array >= 0.0).all()
-                ):
-                    raise InvalidFile("its numbers have another shape or type")
-            alarm.state = found
+            state: AlarmState = rebuild(alarm.state, part(arrays, "state"))
+            if not all((array >= 0.0).all() for array in state):
+                raise InvalidFile("its numbers contradict each other")
+            alarm.state = state
         except (SafespotError, KeyError, TypeError, ValueError) as problem:
             raise InvalidFile(f"{path} does not describe a SafetyAlarm: {problem}") from None
         return alarm

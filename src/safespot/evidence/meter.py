@@ -22,6 +22,7 @@ from ..display import Displayed, curves
 from ..errors import InvalidEpisode, InvalidFile, InvalidOption, SafespotError
 from ..files import read_arrays, write_arrays
 from ..kernels.jit import inlined, no_refcount
+from ..states import flatten, part, rebuild
 from ..syscalls import InterruptsDeferred
 from .differences import (
     DECLARED,
@@ -168,8 +169,7 @@ class SafetyMeter(Displayed):
 
     def save(self, path: str | Path) -> None:
         """Write everything to a file; `load` goes on as if nothing had happened."""
-        arrays = meter_arrays(self.state)
-        write_arrays(path, "meter", *stored(self, arrays, self.delta))
+        write_arrays(path, "meter", *stored(self, delta=self.delta))
 
     @classmethod
     def load(cls, path: str | Path) -> SafetyMeter:
@@ -178,7 +178,7 @@ class SafetyMeter(Displayed):
         try:
             meter = cls({**about["interface"], "action_mask": arrays["mask"]}, about["delta"])
             meter.declared, meter.doubts = restored(arrays, about, meter.interface)
-            meter.state = check_meter(meter.state, arrays)
+            meter.state = check_meter(meter.state, part(arrays, "state"))
         except (SafespotError, KeyError, TypeError, ValueError) as problem:
             raise InvalidFile(f"{path} does not describe a SafetyMeter: {problem}") from None
         return meter
@@ -240,12 +240,6 @@ def read_meter(state: MeterState, levels: Float, low: Float) -> None:
 def meter_state(m: int) -> MeterState:
     """Nothing seen yet."""
     return MeterState(changing_means(2 * m), np.zeros((2, 4)))
-
-
-def meter_arrays(state: MeterState) -> dict[str, Float]:
-    """What a file holds of it."""
-    means = {k: array for k, array in state.means._asdict().items() if k != "terms"}
-    return {**means, "reward": state.reward}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -356,21 +350,17 @@ class Counting(Protocol):
     interface: Interface
     declared: Declared
     doubts: Doubts
+    state: Any
 
 
-def stored(
-    counting: Counting, state: Mapping[str, Float], delta: float
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def stored(counting: Counting, **more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what a file holds: arrays, and a description for JSON."""
     interface, declared = counting.interface, counting.declared
-    arrays = {f"state.{name}": array for name, array in state.items()}
+    arrays = flatten(counting.state, "state.")
     arrays |= {f"declared.{name}": getattr(declared, name) for name in DECLARED}
     arrays["mask"] = np.ascontiguousarray(interface.mask)
-    return arrays, {
-        "interface": interface.arguments,
-        "delta": delta,
-        "doubts": dict(vars(counting.doubts)),
-    }
+    doubts = dict(vars(counting.doubts))
+    return arrays, {"interface": interface.arguments, "doubts": doubts, **more}
 
 
 def restored(
@@ -396,18 +386,12 @@ def restored(
 
 
 def check_meter(fresh: MeterState, arrays: Mapping[str, Any]) -> MeterState:
-    """The state that a file holds, if it can belong to a meter that began with `fresh`."""
-    kept = {name: arrays[f"state.{name}"].copy() for name in meter_arrays(fresh)}
-    reward = kept.pop("reward")
-    found = MeterState(fresh.means._replace(**kept), reward)
-    for array, like in zip((*found.means, reward), (*fresh.means, fresh.reward), strict=True):
-        if array.dtype != np.float64 or array.shape != like.shape or not np.isfinite(array).all():
-            raise InvalidFile("its numbers have another shape or type")
-    means, n = found.means, found.means.counted[0]
+    """Return the state that a file holds, if it can belong to a meter that began with `fresh`."""
+    state: MeterState = rebuild(fresh, arrays)
+    means, n, reward = state.means, state.means.counted[0], state.reward
     if not (
         n >= 0.0
         and n == np.floor(n)
-        and (means.product > 0.0).all()
         and (means.power == np.floor(means.power)).all()
         and ((means.total >= 0.0) & (means.total <= n)).all()
         and (np.abs(means.drift) <= n).all()
@@ -415,4 +399,4 @@ def check_meter(fresh: MeterState, arrays: Mapping[str, Any]) -> MeterState:
         and (reward[:, [0, 1, 3]] >= 0.0).all()
     ):
         raise InvalidFile("its numbers contradict each other")
-    return found
+    return state

@@ -30,7 +30,7 @@ from .phases import BREAKS, Memory, PhaseState
 from .pooled_models import Counted, Known, Plan, best_plan, widest_plan
 
 
-class Proposal(NamedTuple):
+class MarginPlan(NamedTuple):
     """A plan to try."""
 
     plan: Plan
@@ -48,7 +48,7 @@ def propose(
     recipe: Recipe,
     *,
     proof: bool,
-) -> Proposal:
+) -> MarginPlan:
     """The plan for `limits` ``[m]``, on the `side` 1 - 2 xi of them; `needs` ``[m]`` is what its trial needs.
 
     With `proof` a first proof is worth more than reward: where no policy has the margin, the plan with the largest one
@@ -61,7 +61,7 @@ def propose(
         shown=memory[Memory.ERROR], last=last, proof=proof,
     )  # fmt: skip
     values = standard_errors(model, known, plan.policy, t)[0]
-    return Proposal(plan, room, values[1:] - (state.lower + state.upper) / 2.0)
+    return MarginPlan(plan, room, values[1:] - (state.lower + state.upper) / 2.0)
 
 
 def plan_with_margin(

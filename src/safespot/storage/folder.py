@@ -90,6 +90,8 @@ def last_snapshot(folder: Path) -> tuple[list[Path], Learner]:
                 raise InvalidFile(f"{path} holds a learner after {learner.episode - 1} episodes.")
             if follows is not None and follows.hex() != files.stored_checksum(path):
                 raise InvalidFile(f"{path} is not the snapshot that {journals[number]} follows.")
+        except files.OtherVersion:
+            raise  # it is not damaged
         except InvalidFile as problem:
             bad.append(path)
             problems.append(str(problem))
@@ -114,7 +116,7 @@ def catch_up(folder: Path, learner: Learner) -> journal.Journal | None:
     """Learn from every episode after the snapshot; returns the last journal, None if there is none."""
     found = None
     f = learner.interface
-    learner.told_beyond = True  # of these episodes, when they were played
+    learner.lifetime.warned = True  # of these episodes, when they were played
     for found in journal.chain(folder, learner.episode - 1):
         learner.doubts.copy_from(found.doubts)
         if (found.H, found.m) != (f.H, f.m):
@@ -129,7 +131,7 @@ def catch_up(folder: Path, learner: Learner) -> journal.Journal | None:
                 ) from None
         if found.lost is not None:
             warn(f"{found.path} has a torn end. Lost: {found.lost}.")
-    learner.told_beyond = False
+    learner.lifetime.warned = False
     return found
 
 
@@ -189,7 +191,7 @@ def count_episodes(meter: SafetyMeter, episodes: Sequence[Episode]) -> None:
 
 def check_same(folder: Path, kept: Learner, given: Learner) -> None:
     """Raise unless both were made with the same arguments."""
-    ours, theirs = kept.configuration, given.configuration
+    ours, theirs = _configuration(kept), _configuration(given)
     different = [
         name
         for name in {**ours, **theirs}
@@ -204,6 +206,15 @@ def check_same(folder: Path, kept: Learner, given: Learner) -> None:
             f"the learner in {folder} has other options: {words}. Open it without a learner, or begin "
             "another one in another folder."
         )
+
+
+def _configuration(learner: Learner) -> dict[str, Any]:
+    """Return all that a learner was made with, but for names: they change nothing."""
+    names, plain = learner.interface.names.arguments, learner.guarded
+    own = {name: value for name, value in plain.arguments.items() if name not in names}
+    if plain is not learner:
+        own |= {f"guard's {name}": value for name, value in learner.arguments.items()}
+    return {"learner": plain.name, **own}
 
 
 def _shown(value: Any) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..exploring import Exploration
 from ..phases import PhaseState
-from ..pooled_models import best_plan, count_model, imagine, pool
+from ..pooled_models import best_plan, pool
 from ..spot_epochs import SpotEpochs
 
 PRIOR = 0.5  # of each end of a signal's mean (Jeffreys)
@@ -42,6 +42,5 @@ class PosteriorSampling(SpotEpochs):
         scale = pooled.n.reshape(-1) / np.where(totals > 0.0, totals, 1.0)
         means = rng.beta(pooled.sums + PRIOR, (pooled.n - pooled.sums).clip(0.0) + PRIOR)
         sampled = pooled._replace(counts=drawn * scale[rows], sums=means * pooled.n)
-        imagined = imagine(f, kappa, self.declared.values, best=True)
-        model = count_model(sampled, imagined, self._known, self._mask)
+        model = self.models.of(sampled, kappa, best=True)
         return Exploration(best_plan(model, self.limits), self.recipe.exploring)
