@@ -42,7 +42,15 @@ T = TypeVar("T", bound="TabularLearner")
 
 
 class TabularLearner(Learner):
-    """A learner on tables. Its first arguments are ``problem.interface``, its options those of its `options_type`."""
+    """A learner on tables. Its first arguments are ``problem.interface``, its options those of its `options_type`.
+
+    Examples:
+        >>> import safespot as ss
+        >>> learner = ss.Uniform(**ss.problems.make("bandit").interface, episodes=10)
+        >>> isinstance(learner, ss.learners.TabularLearner), learner.carried
+        (True, ('pi', 'lam', 'finished', 'planned', 'due'))
+
+    """
 
     options_type: ClassVar[type[AnyOptions]]
     carried: ClassVar[tuple[str, ...]]
