@@ -15,7 +15,6 @@ from safespot.files import read_arrays, write_arrays
 from safespot.learners import doubling
 from safespot.learners.baselines.opt_pess_primal_dual import OptPessPrimalDualOptions
 from safespot.learners.baselines.plausible_models import empirical_variation
-from safespot.learners.budget import BASELINE, LEARNER, OTHER, SAME
 from safespot.learners.options import BaselineOptions, DualOptions
 from safespot.spot.optimism import make_radii
 
@@ -237,26 +236,6 @@ def test_the_policy_to_deploy_is_the_certified_one_where_there_is_one() -> None:
 
 
 # Guards
-
-
-def test_a_policy_says_who_has_played() -> None:
-    guard = ss.Guard(made("uniform"), BASE, 40.0)
-    baseline = np.array([BASE] * H)
-    other = baseline[..., ::-1].copy()
-    plays = dict.fromkeys((BASELINE, LEARNER, SAME, OTHER), 0)
-    even = np.full((H, 2, 2), 0.5)
-    for played, who in (
-        (baseline, BASELINE),
-        (other, OTHER),
-        (even, LEARNER),
-        (baseline, BASELINE),
-    ):
-        guard.observe(episode(), played=played)
-        plays[who] += 1
-        assert guard._account.plays.tolist() == list(plays.values())
-    same = ss.Guard(ss.Fixed(**FACE, episodes=9, policy=BASE), BASE, 40.0)
-    same.observe(episode(), played=baseline)
-    assert same._account.plays.tolist() == [0, 0, 1, 0]
 
 
 def test_a_limit_that_nothing_can_break_is_kept_for_certain() -> None:

@@ -383,26 +383,6 @@ def test_a_window_from_a_file_must_fit(name: str, change: Any) -> None:
         windows.check_window(fresh, flatten(changed(loaded, name, change)))
 
 
-@pytest.mark.parametrize("times", [0, 1, 20])
-@pytest.mark.parametrize("dense", [True, False])
-def test_statistics_that_were_counted_are_accepted(times: int, dense: bool) -> None:
-    """States that were never met have no list, and the first episode is one."""
-    fresh = visits.empty_statistics(2, 3, 2, 1, dense=dense)
-    loaded = visited(visits.empty_statistics(2, 3, 2, 1, dense=dense), 0, times)
-    assert visits.check_statistics(fresh, flatten(loaded)).n.sum() == loaded.n.sum()
-
-
-@pytest.mark.parametrize("gamma", [1.0, 0.5, 0.1])
-def test_windows_that_were_filled_are_accepted(gamma: float) -> None:
-    """From the first episode on, and after the ring has grown."""
-    fresh = windows.empty_window(2, 6, 1, gamma)
-    history = samples(0, 300, 2, 6, 1, 0.1)
-    for episodes in (0, 1, 2, 3, 30, 300):
-        loaded = filled(windows.empty_window(2, 6, 1, gamma), history[:episodes])
-        assert windows.check_window(fresh, flatten(loaded)).n.sum() == loaded.n.sum()
-    assert (len(loaded.pairs) > 64) == (gamma == 0.5)
-
-
 def test_a_window_without_history_has_no_oldest_episode() -> None:
     fresh = windows.empty_window(2, 6, 1, 1.0)
     loaded = filled(windows.empty_window(2, 6, 1, 1.0), samples(0, 30, 2, 6, 1, 0.1))

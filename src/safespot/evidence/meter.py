@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -344,17 +344,8 @@ def as_delta(delta: float) -> float:
     return float(delta)
 
 
-class Counting(Protocol):
-    """A meter or an alarm."""
-
-    interface: Interface
-    declared: Declared
-    doubts: Doubts
-    state: Any
-
-
-def stored(counting: Counting, **more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what a file holds: arrays, and a description for JSON."""
+def stored(counting: Any, **more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what a file of a meter or an alarm holds: arrays, and a description for JSON."""
     interface, declared = counting.interface, counting.declared
     arrays = flatten(counting.state, "state.")
     arrays |= {f"declared.{name}": getattr(declared, name) for name in DECLARED}

@@ -39,11 +39,10 @@ def read(path: str | Path, kind: type | None = None) -> Any:
         return _made(arrays, about)
     except (
         SafespotError,
-        KeyError,
+        LookupError,
         TypeError,
         ValueError,
         AttributeError,
-        IndexError,
         OverflowError,
     ) as exc:
         name = "" if kind is None else f" {kind.__name__}"
