@@ -80,7 +80,7 @@ class VarianceBonus(SpotEpochs):
     def _exploration(self, state: PhaseState) -> Exploration:
         model = self._optimistic()
         unpriced = np.zeros(self.interface.m)
-        model = with_bonus(model, self._known, state.pi, unpriced, math.sqrt(2.0))
+        model = with_bonus(model, self.models.known, state.pi, unpriced, math.sqrt(2.0))
         return _paid(self, model, self.interface.H / (3.0 * np.maximum(model.pooled.n, 1.0)))
 
 
@@ -90,7 +90,7 @@ class OwnShare(SpotEpochs):
     def _exploration(self, state: PhaseState) -> Exploration:
         plan, _ = super()._exploration(state)
         played = standard_errors(
-            self._optimistic(), self._known, plan.policy, int(state.finished[0])
+            self._optimistic(), self.models.known, plan.policy, int(state.finished[0])
         )
         value = float(played[0][0])
         owed = (float(plan.values[0]) - value) / max(value, 1e-9)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -85,3 +87,31 @@ def test_infeasible_carries_the_constraint_and_its_best() -> None:
     together = ss.errors.Infeasible("no")
     assert together.constraint is None
     assert together.best is None
+
+
+def _unsafe_baseline(folder: Path) -> None:
+    problem, baseline = ss.problems.make("machine"), [[0, 1], [0, 1]]
+    guard = ss.Guard(ss.Uniform(**problem.interface, episodes=300), baseline, 8.0)
+    ss.learn(problem, guard)
+
+
+def _beyond_the_plan_durably(folder: Path) -> None:
+    problem, streams = ss.problems.make("machine"), ss.streams(0)
+    with ss.open(folder / "it", ss.Uniform(**problem.interface, episodes=1)) as learner:
+        for t in (1, 2):
+            learner.observe(ss.play(problem, learner.policy, streams, t))
+
+
+def _log_with_gaps(folder: Path) -> None:
+    problem = ss.problems.make("bandit")
+    seen: Any = [0, 0], [1], [1], [[1]], [[1]]
+    ss.SpotEpochs(**problem.interface, log=[ss.Episode(*seen, rejected=2)])
+
+
+@pytest.mark.parametrize("act", [_unsafe_baseline, _beyond_the_plan_durably, _log_with_gaps])
+def test_a_warning_points_at_the_users_line(act: Callable[[Path], None], tmp_path: Path) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        act(tmp_path)
+    assert caught
+    assert {each.filename for each in caught} == {__file__}

@@ -182,14 +182,10 @@ def test_another_kind_or_version_is_refused(tmp_path: Path, small: ss.CMDP) -> N
     rewritten(path)
     assert ss.CMDP.load(path) == small  # the rewriting itself does no harm
     rewritten(path, version=3)
-    with pytest.raises(
-        ss.errors.InvalidFile, match=r"format 3.*reads 2.*a later version\. Upgrade"
-    ):
+    with pytest.raises(ss.errors.InvalidFile, match=r"format 3.*reads format 2\. Upgrade"):
         ss.CMDP.load(path)
     rewritten(path, version=1)
-    with pytest.raises(
-        ss.errors.InvalidFile, match=r"format 1.*reads 2.*made by an earlier version"
-    ):
+    with pytest.raises(ss.errors.InvalidFile, match=r"format 1.*reads format 2\. Make"):
         ss.CMDP.load(path)
     rewritten(path, version=2, kind="learner")
     with pytest.raises(ss.errors.InvalidFile, match="holds a learner, expected a cmdp"):

@@ -7,7 +7,12 @@ the built-in error that a Python programmer would expect, so ``except ValueError
 from __future__ import annotations
 
 import difflib
+import os
+import sys
+import warnings
 from collections.abc import Collection, Mapping
+
+PACKAGE = os.path.dirname(__file__) + os.sep
 
 __all__ = [
     "DiskError",
@@ -233,3 +238,20 @@ def nearest(name: object, names: Collection[str]) -> str:
     """The question after the name that was probably meant; nothing where none is near."""
     near = difflib.get_close_matches(str(name).lower(), names, n=1)
     return f"; did you mean `{near[0]}`?" if near else ""
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line outside of this package that led here, however deep the call is."""
+    frame = caller = sys._getframe(1)
+    while caller.f_back is not None and caller.f_code.co_filename.startswith(PACKAGE):
+        caller = caller.f_back
+    if not caller.f_code.co_filename.startswith(PACKAGE):
+        frame = caller  # else nobody outside has called: a thread or a command of our own
+    warnings.warn_explicit(
+        message,
+        category,
+        frame.f_code.co_filename,
+        frame.f_lineno,
+        module=frame.f_globals.get("__name__"),
+        registry=frame.f_globals.setdefault("__warningregistry__", {}),
+    )

@@ -24,10 +24,12 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from . import syscalls
+from . import __version__, syscalls
 from .errors import DiskError, InvalidFile, SafespotError
 
-VERSION = 2
+FORMAT = 2  # of what files of arrays hold, but for these kinds
+CHANGED = ("learner", "meter", "alarm", "policy", "certificate", "run", "checkpoint")
+FORMATS = dict.fromkeys(CHANGED, 3)
 PRIVATE = ("learner",)  # kinds of files that hold what was seen of people: for their owner alone
 SYNCS = 16  # files synced at the same time
 MEMORY = (
@@ -53,7 +55,8 @@ def pack(kind: str, arrays: dict[str, NDArray], about: dict[str, Any]) -> bytes:
     """The bytes of such a file."""
     from safetensors.numpy import save
 
-    header = {"kind": kind, "version": VERSION, "about": about}
+    version = FORMATS.get(kind, FORMAT)
+    header = {"kind": kind, "version": version, "safespot": __version__, "about": about}
     header["blake2b"] = checksum(arrays, header)
     # One entry of metadata, since safetensors writes several in no fixed order. np.ascontiguousarray would turn a
     # number into an array of one.
@@ -92,9 +95,9 @@ def read_arrays(path: str | Path, kind: str) -> tuple[dict[str, NDArray], dict[s
         raise InvalidFile(
             f"{path} is damaged: its checksum does not match. Restore it from a copy."
         )
-    check_version(path, version, VERSION)
     if found != kind:
         raise InvalidFile(f"{path} holds a {found}, expected a {kind}.")
+    check_version(path, version, FORMATS.get(kind, FORMAT), header.get("safespot"))
     if not isinstance(about, dict):
         raise InvalidFile(
             f"{path} is damaged: it has no description of its content. Restore it from a copy."
@@ -102,18 +105,21 @@ def read_arrays(path: str | Path, kind: str) -> tuple[dict[str, NDArray], dict[s
     return arrays, about
 
 
-def check_version(path: str | Path, found: Any, expected: int) -> None:
-    """Raise unless a file has the format that is read here; say whose it is else."""
-    if found != expected:
-        earlier = isinstance(found, int) and found < expected
-        raise InvalidFile(
-            f"{path} has format {found!r}, and this safespot reads {expected}: it was made by "
-            + (
-                "an earlier version. Make it anew."
-                if earlier
-                else "a later version. Upgrade safespot."
-            )
-        )
+class OtherVersion(InvalidFile):
+    """A file or folder that another version of safespot wrote."""
+
+
+def check_version(path: str | Path, found: Any, expected: int, writer: Any = None) -> None:
+    """Raise unless a file has the format that is read here; say which version wrote it and which one runs."""
+    if found == expected and isinstance(found, int):
+        return
+    earlier = isinstance(found, int) and found < expected
+    unnamed = "an earlier version of safespot" if earlier else "a later version of safespot"
+    version = f"safespot {writer}" if isinstance(writer, str) else unnamed
+    raise OtherVersion(
+        f"{path} was written by {version} in format {found!r}; this is safespot {__version__}, which reads "
+        f"format {expected}. " + ("Make it anew." if earlier else "Upgrade safespot.")
+    )
 
 
 def stored_checksum(path: Path) -> str:

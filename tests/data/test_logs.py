@@ -261,16 +261,16 @@ def test_a_learner_is_told_of_the_past_and_of_what_was_left_out(kind: str, tmp_p
     if kind == "durable":
         learner = ss.open(tmp_path / "it", learner)
     assert len(ss.logs.warm_start(learner, TABLE).episodes) == 2  # and nothing is warned of
-    assert (learner.episode, learner.interface.doubts.rejected) == (3, 0)
+    assert (learner.episode, learner.learner.doubts.rejected) == (3, 0)
     said = r"1 of 2 episodes were left out \(1 because reward lies outside its declared range\)"
     with pytest.warns(UserWarning, match=said):
         log = ss.logs.warm_start(learner, cut)
     assert [rejection.episode for rejection in log.rejected] == [3]
-    assert (learner.episode, learner.interface.doubts.rejected) == (4, 1)
+    assert (learner.episode, learner.learner.doubts.rejected) == (4, 1)
     if kind == "durable":
         learner.close()
         with ss.open(tmp_path / "it") as again:
-            assert (again.episode, again.interface.doubts.rejected) == (4, 1)
+            assert (again.episode, again.learner.doubts.rejected) == (4, 1)
 
 
 def test_sizes_that_are_guessed_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

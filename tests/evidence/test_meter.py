@@ -201,8 +201,9 @@ def test_resumed_equals_never_stopped(tmp_path: Path, at: int) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("state.counted", -1.0), ("state.counted", 0.5), ("state.product", 0.0), ("state.product", math.nan),
-        ("state.total", 1e9), ("state.power", 0.5), ("state.reward", -1.0), ("declared.values", 7.0),
+        ("state.means.counted", -1.0), ("state.means.counted", 0.5),
+        ("state.means.product", 0.0), ("state.means.product", math.nan),
+        ("state.means.total", 1e9), ("state.means.power", 0.5), ("state.reward", -1.0), ("declared.values", 7.0),
         ("declared.limits", math.nan),
     ],
 )  # fmt: skip
@@ -270,7 +271,7 @@ def test_an_invalid_episode_changes_nothing_and_leaves_no_doubt() -> None:
         with pytest.raises(InvalidEpisode, match="lies outside the constraint_totals"):
             made.observe(wild)
         assert made.episodes == 0
-        assert made.interface.doubts.sentences() == ()
+        assert made.doubts.sentences() == ()
 
 
 def test_an_alarm_begins_anew_and_survives_a_file(tmp_path: Path) -> None:
@@ -348,8 +349,9 @@ def test_files_hold_what_they_always_held(tmp_path: Path) -> None:
         "mask": (3, 2, 1),
     }
     assert {name: array.shape for name, array in meter.items()} == {
-        **declared, "state.reward": (2, 4), "state.product": (4, 8), "state.power": (4, 8), "state.drift": (4, 8),
-        "state.total": (4,), "state.counted": (1,),
+        **declared, "state.reward": (2, 4), "state.means.product": (4, 8), "state.means.power": (4, 8),
+        "state.means.drift": (4, 8),
+        "state.means.total": (4,), "state.means.counted": (1,),
     }  # fmt: skip
     assert {name: array.shape for name, array in alarm.items()} == {
         **declared, "state.wealth": (2, 8), "state.evidence": (2,), "state.counted": (2,),

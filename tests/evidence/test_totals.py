@@ -261,19 +261,6 @@ def test_a_record_has_room_for_what_its_kind_needs(kind: str) -> None:
     assert (state.span.shape, state.due.shape) == ((3,), (1,))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("n", [0, 1, 250])
-def test_a_record_comes_back_from_its_arrays(kind: str, n: int) -> None:
-    totals = learned(kind, n)[0]
-    found = check_totals_state(learned(kind, 0)[0], limits_arrays(totals))
-    for a, b in zip(
-        (*found.state.means[:-1], *found.state[1:], found.bounds),
-        (*totals.state.means[:-1], *totals.state[1:], totals.bounds),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(a, b)
-
-
 @pytest.mark.parametrize(
     ("kind", "name", "change"),
     [

@@ -59,7 +59,7 @@ def test_another_runs_and_other_versions_are_not_used(
     (tmp_path / "b.0.safetensors").write_bytes((tmp_path / "a.0.safetensors").read_bytes())
     usable, notes = found(tmp_path, "b")
     assert usable == []
-    assert "b.0.safetensors was written by other versions" in notes[0]
+    assert "b.0.safetensors is of run a" in notes[0]
     about = {"run": "c", "versions": versions()}
     files.write_arrays(tmp_path / "c.0.safetensors", KIND, arrays(1.0), about)
     usable, notes = found(tmp_path, "c")

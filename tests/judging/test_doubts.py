@@ -121,11 +121,11 @@ def test_a_learner_of_signals_that_were_cut_off_certifies_nothing(
         return
     with ss.open(tmp_path / "it", learner) as kept:
         ss.learn(box(), kept, 120)
-        counted = kept.learner.interface.doubts.clipped
+        counted = kept.learner.doubts.clipped
         assert counted > 20
     for _ in range(2):  # over snapshots and journals
         with ss.open(tmp_path / "it") as kept:
-            assert kept.learner.interface.doubts.clipped == counted
+            assert kept.learner.doubts.clipped == counted
             assert in_doubt(ss.certify(spot(kept)), "cut off")
 
 
@@ -144,10 +144,10 @@ def test_a_meter_of_signals_that_were_cut_off_says_that_it_proves_nothing(tmp_pa
         kept.observe_group([])
         durable = kept.meter
         said = durable._read().doubts
-    assert f"{durable.interface.doubts.clipped} signals" in said[0]
-    assert durable.interface.doubts.clipped > 10
+    assert f"{durable.doubts.clipped} signals" in said[0]
+    assert durable.doubts.clipped > 10
     loaded = ss.SafetyMeter.load(tmp_path / "meter")
-    assert loaded.interface.doubts.clipped == 700
+    assert loaded.doubts.clipped == 700
     for shown in (run.evidence, ss.Run.load(tmp_path / "run").evidence, meter, loaded, durable):
         assert "not proven" in repr(shown)
         assert "confidence" not in repr(shown)

@@ -15,7 +15,7 @@ import pytest
 
 import safespot as ss
 from safespot.data.logs import columns
-from safespot.evidence.interface import Doubts
+from safespot.evidence.doubts import Doubts
 from safespot.judging.propose_log import proven_limits
 from safespot.storage import journal
 from safespot.storage.following import Following
@@ -69,7 +69,7 @@ def seen(episodes: Sequence[ss.Episode]) -> ss.Spot:
 
 
 def record(learner: ss.DurableLearner, episodes: Sequence[ss.Episode]) -> None:
-    learner.observe_group([journal.Record(each, np.ones(H)) for each in episodes])
+    learner.observe_group([journal.EpisodeRecord(each, np.ones(H)) for each in episodes])
 
 
 def durable(folder: Path, episodes: Sequence[ss.Episode]) -> ss.DurableLearner:
@@ -267,7 +267,7 @@ def test_a_log_is_in_doubt_behind_a_file_as_before(word: str, way: str, tmp_path
     episodes = doubtful(word)
     log = LOGS[way](tmp_path, episodes)
     assert log.episodes == episodes
-    assert log.doubts == seen(episodes).interface.doubts
+    assert log.doubts == seen(episodes).doubts
     learner = fresh()
     for each in log.episodes:
         learner.observe(each)
@@ -294,7 +294,7 @@ def test_a_log_is_in_doubt_behind_a_file_as_before(word: str, way: str, tmp_path
     for source in (log, log.episodes):
         epochs = ss.SpotEpochs(**FACE, log=source, behaviour=ALWAYS)
         assert epochs.certificates == ()
-        assert epochs.interface.doubts == log.doubts
+        assert epochs.doubts == log.doubts
 
 
 @pytest.mark.parametrize("way", LEARNERS)
@@ -326,7 +326,7 @@ def test_evidence_is_in_doubt_behind_a_file_as_before(word: str, tmp_path: Path)
     shown += [ss.SafetyMeter.load(tmp_path / "meter"), ss.SafetyAlarm.load(tmp_path / "alarm")]
     for each in shown:
         assert "not proven" in repr(each)
-        assert each.interface.doubts == Doubts.of(episodes)
+        assert each.doubts == Doubts.of(episodes)
 
 
 # Numbers of a real case
@@ -410,7 +410,7 @@ def test_counts_stay_numbers_that_files_hold(tmp_path: Path) -> None:
     for _ in range(3):
         learner.observe(episode(clipped=most, rejected=most))
     learner.save(tmp_path / "learner")
-    doubts = ss.Spot.load(tmp_path / "learner").interface.doubts
+    doubts = ss.Spot.load(tmp_path / "learner").doubts
     assert (doubts.clipped, doubts.rejected) == (most, most)
     with ss.open(tmp_path / "it", learner) as kept:
         record(kept, [episode(clipped=most, rejected=most)])
@@ -479,7 +479,7 @@ def test_what_is_left_out_at_the_end_of_a_log_spoils_what_was_decided_before() -
     with pytest.warns(UserWarning, match="1 episodes were left out"):
         learner = ss.SpotEpochs(**FACE, log=log, behaviour=ALWAYS)
     assert learner.certificates == ()
-    assert learner.interface.doubts.rejected == 1
+    assert learner.doubts.rejected == 1
     assert ss.certify(log, ALWAYS, episodes=N).doubts == Doubts(rejected=1).sentences()
 
 

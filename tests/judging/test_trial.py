@@ -53,7 +53,7 @@ def test_differences_are_those_of_the_meter(declared: dict[str, Any]) -> None:
     for _ in range(50):
         hints = 0.8 * rng.random((3, 2))
         hints[rng.random(3) < 0.3] = np.nan
-        episode = known.inside(
+        episode = known.check(
             ss.Episode(
                 np.zeros(4, int),
                 np.zeros(3, int),
@@ -249,7 +249,7 @@ def test_noise_is_other_than_that_of_training() -> None:
     known, streams = make_interface(**problem.interface), ss.streams(0)
     trained = [
         episode_sums(
-            known.inside(ss.play(problem, np.repeat(SAFE[None], 2, axis=0), streams, t + 1))
+            known.check(ss.play(problem, np.repeat(SAFE[None], 2, axis=0), streams, t + 1))
         )
         for t in range(64)
     ]
@@ -305,7 +305,7 @@ def test_steps_without_a_threshold_sample_count_as_the_worst() -> None:
     nan = [math.nan]
     episode = two_steps([[1.0], nan])
     np.testing.assert_array_equal(
-        episode_sums(known.inside(episode)), [1.0, 1.0, 1.0, 1.0, 1.0, 2.0]
+        episode_sums(known.check(episode)), [1.0, 1.0, 1.0, 1.0, 1.0, 2.0]
     )
     gone = two_steps([nan, nan])
     found = ss.certify([gone] * 2000, SAFE, episodes=2000, interface=problem.interface)

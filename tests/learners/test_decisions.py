@@ -17,7 +17,6 @@ from safespot.learners.baselines.explore_then_plan import ExploreThenPlan
 from safespot.learners.counts import counts
 from safespot.learners.exploring import Exploration
 from safespot.learners.phases import Memory
-from safespot.learners.proposals import propose, trial_needs
 from safespot.planning.process import best_plan
 from safespot.spot import visits
 
@@ -51,7 +50,7 @@ def test_a_trial_lasts_from_the_end_of_exploring_to_the_end_of_the_phase(part: i
     learner = at(ss.SpotEpochs(**FACE), PART=part, BEGAN=100)
     clock = learner.state.clock
     clock[phases.ENDS], clock[phases.TRIED] = (130, 7) if part == phases.EXPLORING else (200, 130)
-    assert learner._trial_length(clock) == 70
+    assert phases.trial_length(clock, learner.recipe.first_phase) == 70
 
 
 class Content(ExploreThenPlan):
@@ -133,14 +132,6 @@ def test_a_total_outside_of_what_was_declared_is_told_once() -> None:
         learner.settle()
     learner.settle()
     assert not learner.state.clock[phases.DUE]
-
-
-def test_a_guard_writes_to_the_learners_own_clock() -> None:
-    learner = ss.SpotEpochs(**FACE)
-    flag = learner.own_flag
-    assert flag.tolist() == [1]
-    flag[0] = 0
-    assert learner.state.clock[phases.OWN] == 0
 
 
 def test_half_of_delta_is_for_the_thresholds_and_half_for_all_trials() -> None:
@@ -243,7 +234,7 @@ def test_known_payoffs_are_those_of_all_steps_or_of_each(
     learner = ss.SpotEpochs(
         **FACE, ranges=ranges, **{f"known_{name}": given[name] for name in known}
     )
-    payoffs, components = learner._known
+    payoffs, components = learner.models.known
     assert components.tolist() == ["rewards" in known, "constraints" in known]
     for c, expected in enumerate((rewards / 2.0, constraints / 4.0)):
         if components[c]:
@@ -283,26 +274,6 @@ def test_a_log_is_counted_whatever_room_it_needs(monkeypatch: pytest.MonkeyPatch
     assert len(learner.statistics.successors.counts) > 12  # as many as it began with
     np.testing.assert_array_equal(counts(learner.statistics), counts(other.statistics))
     assert counts(learner.statistics).sum() == 2 * len(log)
-
-
-def test_what_is_proposed_during_a_trial_is_for_the_next_one() -> None:
-    """Of the 100 episodes since the log the phase tries 50; the next one has 200, and tries as much of them."""
-    learner = at(ss.SpotEpochs(**FACE), PART=phases.TRYING, BEGAN=300, LOGGED=200, TRIED=350)
-    learner.state.finished[0] = 350
-    state, recipe = learner.state, learner.recipe
-    state.memory[Memory.SPREAD] = 0.5
-    state.lower[:], state.upper[:] = 0.4, 0.6
-    state.clock[phases.PHASE] = 3
-    share = 0.05 / (2.0 * 4 * 5)
-    rates = epoch_trials.trial_rates(learner.declared, share, 100, learned=True)
-    hints = epoch_trials.hint_spread(learner._totals, state.totals, learner.declared.limits)
-    needs = trial_needs(rates, state, hints, 100, recipe, trial=False)
-    expected = propose(
-        learner._pessimistic(), learner._known, state, learner.limits, 1.0, needs, recipe,
-        proof=False,
-    )  # fmt: skip
-    assert (needs > 0.0).all()
-    np.testing.assert_allclose(learner._propose(state, trial=False).room, expected.room)
 
 
 def test_where_no_successor_is_open_the_sampled_model_is_that_of_the_counts() -> None:

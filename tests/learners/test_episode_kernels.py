@@ -341,7 +341,7 @@ def test_an_episode_counts_where_it_should(part: int, own: int, budget_given: bo
         )  # fmt: skip
         learner.make_room()
         answer = observe_episode(
-            learner.rates, state, learner.statistics, learner.window, learner.check(episode)
+            learner.rates, state, learner.statistics, learner.window, learner.check(episode).inside
         )
         np.testing.assert_array_equal(state.visits, learner.statistics.n.reshape(-1))
         assert state.finished[0] == learner.statistics.starts.sum() == t
@@ -366,7 +366,7 @@ def test_only_learners_that_plan_ask_for_a_plan() -> None:
         learner = ss.learners.make(name, face, episodes=50)
         found = []
         for _ in range(4):
-            inside = learner.check(episode)
+            inside = learner.check(episode).inside
             found.append(
                 observe_episode(
                     learner.rates, learner.state, learner.statistics, learner.window, inside

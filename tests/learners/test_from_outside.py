@@ -42,11 +42,12 @@ class GreedyState(NamedTuple):
     finished: np.ndarray
 
 
-class Greedy(ss.Learner):
+class Greedy(ss.learners.TabularLearner):
     """Takes what paid most so far."""
 
     name = "greedy"
     options_type = Options
+    carried = ("pi", "lam", "finished")
 
     def __init__(self, *interface, **options):
         super().__init__(*interface, **options)
@@ -60,11 +61,8 @@ class Greedy(ss.Learner):
     def settle(self):
         pass
 
-    def _carried(self):
-        return "pi", "lam", "finished"
-
-    def _plausible(self, carried):
-        return True
+    def _check_fields(self, fields, n):
+        pass
 
     def _derive(self):
         pass

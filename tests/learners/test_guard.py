@@ -324,6 +324,19 @@ def test_a_durable_guard_is_told_from_another(problem: ss.Problem, tmp_path: Pat
         ss.open(tmp_path / "line", ss.Guard(uniform(problem), SAFE, 30.0))
 
 
+def test_what_a_learner_proves_its_guard_passes_on(problem: ss.Problem) -> None:
+    guard = ss.Guard(ss.SpotEpochs(**problem.interface, baseline=SAFE), SAFE, 40.0)
+    ss.learn(problem, guard, 200)
+    learner: Any = guard.guarded
+    assert guard.certified is not None
+    assert guard.proofs.certificates == learner.certificates
+    assert guard.proofs.history == learner.history
+    np.testing.assert_array_equal(guard.proposal, learner.proposal)
+    spending: Any = guard.proofs.spending
+    assert (spending.share, learner.proofs.spending) == (guard.share, None)
+    np.testing.assert_array_equal(spending.spent, guard.spent)
+
+
 def test_a_guarded_learner_is_certified_as_itself(problem: ss.Problem) -> None:
     guard = ss.Guard(uniform(problem), SAFE, 20.0)
     by_hand(problem, guard, 20)

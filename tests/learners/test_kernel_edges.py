@@ -11,8 +11,7 @@ import safespot as ss
 from safespot.arrays import InsideEpisode
 from safespot.evidence.differences import Declared, declare
 from safespot.evidence.interface import make_interface
-from safespot.learners import budget, epoch_trials, phases
-from safespot.learners.compiled_step import observe_episode
+from safespot.learners import budget, epoch_trials
 from safespot.learners.pooling import pool
 from safespot.spot import visits
 
@@ -64,21 +63,6 @@ def test_a_trial_lies_between_the_ends_of_what_was_declared(w: float) -> None:
     least, width = epoch_trials.trial_range(declared, w, 0)
     assert least == pytest.approx(0.5 - w * 2.0)
     assert least + width == pytest.approx(1.5 - w * 0.25)
-
-
-@pytest.mark.parametrize("turn", range(4))
-def test_a_guarded_learner_is_told_whose_episode_it_was(turn: int) -> None:
-    """Its trial counts what its own policy played, and nothing else; all episodes are counted."""
-    guard = ss.Guard(ss.SpotEpochs(**FACE), [[1.0, 0.0]], 20.0)
-    learner: Any = guard.guarded
-    guard._account.turn[0] = turn
-    guard.make_room()
-    episode = guard.check(outside(0.9))
-    observe_episode(guard.rates, guard.state, guard.statistics, guard.window, episode)
-    own = turn in (budget.LEARNER, budget.SAME)
-    assert learner.state.trial.counted[0] == int(own)
-    assert learner.statistics.starts.sum() == 1
-    assert learner.state.clock[phases.OWN] == 1  # unless it is told otherwise again
 
 
 @pytest.mark.parametrize("dense", [2**22, 0], ids=["dense", "lists"])

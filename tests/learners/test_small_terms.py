@@ -12,10 +12,9 @@ import pytest
 
 import safespot as ss
 from safespot.files import read_arrays, write_arrays
-from safespot.learners import learner as learners
+from safespot.learners import doubling
 from safespot.learners.baselines.opt_pess_primal_dual import OptPessPrimalDualOptions
 from safespot.learners.baselines.plausible_models import empirical_variation
-from safespot.learners.budget import BASELINE, LEARNER, OTHER, SAME
 from safespot.learners.options import BaselineOptions, DualOptions
 from safespot.spot.optimism import make_radii
 
@@ -50,11 +49,11 @@ def test_anytime_an_epoch_follows_the_other_with_its_share_of_delta(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Epochs of 4, 8, 16, …: the k-th may miss with probability delta / (k (k+1))."""
-    monkeypatch.setattr(learners, "FIRST_EPOCH", 4)
+    monkeypatch.setattr(doubling, "FIRST_EPOCH", 4)
     learner = made(name, None, delta=0.1)
     for t, (k, length, last) in enumerate([(1, 4, 4)] * 4 + [(2, 8, 12)] * 8 + [(3, 16, 28)]):
         assert learner.epoch == (k, length, last)
-        assert learner.episodes_to_settle == last - t
+        assert doubling.episodes_to_settle(learner) == last - t
         expected = make_radii(
             2, 2, H, M, last, 0.1 / (k * (k + 1)), bonus_scale=1.0, threshold_scale=1.0,
             bernstein=learner.rates.radii.bernstein, clip=True,
@@ -66,7 +65,7 @@ def test_anytime_an_epoch_follows_the_other_with_its_share_of_delta(
 @pytest.mark.parametrize("name", NEEDS)
 def test_a_planned_number_of_episodes_is_one_epoch(name: str) -> None:
     learner = made(name, 4)
-    assert learner.episodes_to_settle is None
+    assert doubling.episodes_to_settle(learner) is None
     for t in range(4):
         assert learner.epoch == (1, 4, 4)
         learner.observe(episode(t))
@@ -80,7 +79,7 @@ def test_a_planned_number_of_episodes_is_one_epoch(name: str) -> None:
 
 def test_multipliers_of_opt_dual_begin_anew_with_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Signals of 0 and a limit of 2: every plan moves the multiplier by at most 0.25 * 2 towards its bound."""
-    monkeypatch.setattr(learners, "FIRST_EPOCH", 6)
+    monkeypatch.setattr(doubling, "FIRST_EPOCH", 6)
     learner = made("opt-dual", None, bonus_scale=0.001, thresholds=[float(H)])
     found = []
     for t in range(7):
@@ -222,33 +221,13 @@ def test_nothing_is_made_of_a_size_that_a_file_only_says(tmp_path: Path) -> None
     made("spot").save(tmp_path / "learner")
     arrays, about = read_arrays(tmp_path / "learner", "learner")
     for name in ("states", "actions", "horizon", "constraints"):
-        said = {**about, "interface": {**about["interface"], name: 7}}
+        said = {**about, "arguments": {**about["arguments"], name: 7}}
         write_arrays(tmp_path / "other", "learner", arrays, said)
         with pytest.raises(ss.errors.InvalidFile, match="its arrays are not those of"):
             ss.learners.load(tmp_path / "other")
 
 
 # Guards
-
-
-def test_a_policy_says_who_has_played() -> None:
-    guard = ss.Guard(made("uniform"), BASE, 40.0)
-    baseline = np.array([BASE] * H)
-    other = baseline[..., ::-1].copy()
-    plays = dict.fromkeys((BASELINE, LEARNER, SAME, OTHER), 0)
-    even = np.full((H, 2, 2), 0.5)
-    for played, who in (
-        (baseline, BASELINE),
-        (other, OTHER),
-        (even, LEARNER),
-        (baseline, BASELINE),
-    ):
-        guard.observe(episode(), played=played)
-        plays[who] += 1
-        assert guard._account.plays.tolist() == list(plays.values())
-    same = ss.Guard(ss.Fixed(**FACE, episodes=9, policy=BASE), BASE, 40.0)
-    same.observe(episode(), played=baseline)
-    assert same._account.plays.tolist() == [0, 0, 1, 0]
 
 
 def test_a_limit_that_nothing_can_break_is_kept_for_certain() -> None:

@@ -107,7 +107,7 @@ def test_a_trial_decides_as_its_bounds_do_read_slowly(mean: float) -> None:
         clock = learner.state.clock
         k = int(clock[phases.PHASE])
         if trial.phase != k and clock[phases.PART] == phases.TRYING:
-            trial = Slow(k, learner._trial_length(clock))
+            trial = Slow(k, phases.trial_length(clock, learner.recipe.first_phase))
         playing = clock[phases.PART] in (phases.FIRST, phases.TRYING)
         undecided = playing and clock[phases.VERDICT] == epoch_trials.OPEN
         episode = ss.play(problem, learner.policy, streams, learner.episode)
@@ -281,9 +281,11 @@ def test_what_breaks_showed_pushes_to_the_safe_side_under_every_stance() -> None
 
     def room(side: float, **broken: Array) -> float:
         plan, wanted = plan_with_margin(
-            learner._pessimistic(), learner._known, 500, np.array([1.0]), side, needs, recipe, **broken
+            learner._pessimistic(), learner.models.known, 500, np.array([1.0]), side, needs, recipe, **broken
         )  # fmt: skip
-        reached = standard_errors(learner._pessimistic(), learner._known, plan.policy, 500)[0][1]
+        reached = standard_errors(learner._pessimistic(), learner.models.known, plan.policy, 500)[
+            0
+        ][1]
         assert reached >= 1.0 + wanted[0] - 1e-9
         return float(wanted[0])
 
@@ -309,7 +311,7 @@ def test_what_exploring_fell_short_by_is_made_up_for_under_every_stance(side: fl
         memory = learner.state.memory.copy()
         memory[phases.Memory.OWED] = owed
         plan, _ = explore(
-            learner._optimistic(), learner._known, learner.state._replace(memory=memory),
+            learner._optimistic(), learner.models.known, learner.state._replace(memory=memory),
             problem.cmdp.limits, side, learner.recipe,
         )  # fmt: skip
         reached.append(plan.values[1])
@@ -323,7 +325,8 @@ def test_the_less_is_left_to_learn_the_less_is_explored() -> None:
         learner = ss.SpotEpochs(**problem.interface)
         ss.learn(problem, learner, episodes)
         return explore(
-            learner._optimistic(), learner._known, learner.state, problem.cmdp.limits, 1.0, learner.recipe,
+
+            learner._optimistic(), learner.models.known, learner.state, problem.cmdp.limits, 1.0, learner.recipe,
             sure=learner._pessimistic() if sure else None,
         )  # fmt: skip
 

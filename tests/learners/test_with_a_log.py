@@ -62,7 +62,7 @@ def test_a_log_with_rejected_episodes_certifies_nothing() -> None:
         with pytest.warns(UserWarning, match="1 episodes were left out"):
             learner = ss.SpotEpochs(**problem.interface, log=log, behaviour=EVEN)
         assert learner.certificates == ()
-        assert learner.interface.doubts.rejected == 1
+        assert learner.doubts.rejected == 1
 
 
 def test_one_hint_for_an_episode_is_none_for_each_of_its_steps() -> None:

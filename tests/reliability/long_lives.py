@@ -123,4 +123,4 @@ def live(
 
 def bits(learner: Any) -> str:
     """A digest of all that a learner carries and of what is in doubt of its data."""
-    return files.checksum(learner.arrays(), vars(learner.interface.doubts))
+    return files.checksum(learner.arrays(), vars(learner.doubts))

@@ -88,7 +88,7 @@ def beyond_32_bits(times: int = 2**31 - 2) -> ss.Learner:
     subject = Subject("spot", "default")
     seen = subject.run(subject.make(episodes=2**40), 1, 1)
     arrays = seen.arrays()
-    for name in ("finished", "statistics.n", "statistics.sums", "statistics.starts", "successors.dense",
+    for name in ("finished", "statistics.n", "statistics.sums", "statistics.starts", "statistics.successors.dense",
                  "window.n", "window.sums"):  # fmt: skip
         arrays[name] = arrays[name] * times
     arrays["window.span"] = arrays["window.span"] * np.array([times, times, 1])

@@ -81,7 +81,7 @@ def cmdp_bomb(path: Path) -> None:
 
 def learner_bomb(path: Path) -> None:
     SPOT.make().save(path)
-    _retold(path, "learner", lambda about: about["interface"].update(states=10**9))
+    _retold(path, "learner", lambda about: about["arguments"].update(states=10**9))
 
 
 def toml_bomb(path: Path) -> None:

@@ -87,9 +87,9 @@ def test_sizes_are_checked_before_anything_is_allocated(
     learner = subject.run(subject.make(), 1, 3)
     learner.save(tmp_path / "learner")
     arrays, about = files.read_arrays(tmp_path / "learner", "learner")
-    about["interface"][said] = value
+    about["arguments"][said] = value
     if said == "constraints":  # one sense and one range serve all, however many
-        about["interface"].update(senses=">=", ranges={"reward": [0, 1], "constraints": [0, 1]})
+        about["arguments"].update(senses=">=", ranges={"reward": [0, 1], "constraints": [0, 1]})
     files.write_arrays(tmp_path / "learner", "learner", arrays, about)
     result = subprocess.run(
         [sys.executable, "-c", LIMITED, "learner", tmp_path / "learner"],

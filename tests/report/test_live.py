@@ -105,7 +105,7 @@ def test_doubts_are_followed_too(played: Played) -> None:
     (last,) = [episode for _, episode in played.learner.replay()][-1:]
     played.learner.observe(dataclasses.replace(last, rejected=2))
     watched.update()
-    assert watched.learner.interface.doubts.rejected == 2
+    assert watched.learner.doubts.rejected == 2
 
 
 def test_the_document_says_what_the_learner_knows(played: Played) -> None:

@@ -20,7 +20,7 @@ Reference: Any = ReferenceSpot
 
 def answered(learner: ss.Spot, episode: ss.Episode) -> bool:
     """Let the learner observe; whether its step says that the policy has moved."""
-    inside = learner.check(episode)
+    inside = learner.check(episode).inside
     learner.make_room()
     step = observe_episode(learner.rates, learner.state, learner.statistics, learner.window, inside)
     learner.settle()

@@ -74,9 +74,9 @@ def test_every_learner_comes_back_bit_for_bit(subject: Subject, tmp_path: Path) 
 def test_it_reads_and_acts_as_the_learner_does(tmp_path: Path) -> None:
     plain = begin(tmp_path / "it", 15)
     with ss.open(tmp_path / "it") as learner:
-        for name in ("policy", "multipliers", "thresholds", "threshold_bounds"):
+        for name in ("policy", "threshold_bounds"):
             np.testing.assert_array_equal(getattr(learner, name), getattr(plain, name))
-        assert (learner.episode, learner.options) == (16, plain.options)
+        assert learner.episode == 16
         assert learner.interface.arguments == plain.interface.arguments
         one, two = (
             [it.act(h, 1, np.random.default_rng(h)) for h in range(H)] for it in (learner, plain)
@@ -105,7 +105,7 @@ def test_an_episode_beyond_t_is_warned_of_and_counted(tmp_path: Path) -> None:
     )
     with ss.open(tmp_path / "it", short) as learner:
         for left in (3, 2, 1):
-            assert learner.learner.episodes_left == left
+            assert learner.learner.lifetime.left(learner.episode) == left
             learner.observe(SPOT.episode(rng))
         with pytest.warns(UserWarning, match=r"beyond the learner's T = 3 \(0 remain\)"):
             learner.observe(SPOT.episode(rng))
@@ -714,7 +714,7 @@ def test_a_group_of_episodes_is_synced_once_and_is_as_one_after_the_other(
     for k, e in enumerate(seen):
         chances = first[np.arange(H), e.states[:-1], e.actions]
         records.append(
-            journal.Record(e, chances, ss.learners.policy_digest(first), bytes([k]) * 16)
+            journal.EpisodeRecord(e, chances, ss.learners.policy_digest(first), bytes([k]) * 16)
         )
         plain.observe(e)
     syncs, sync = list[int](), files.disk.sync_data
@@ -737,7 +737,7 @@ def test_a_group_of_episodes_is_synced_once_and_is_as_one_after_the_other(
 
 def test_a_group_may_be_torn_anywhere_but_not_what_was_synced_before_it(tmp_path: Path) -> None:
     seen = episodes(8)
-    records = [journal.Record(e, np.full(H, np.nan), "ab" * 32) for e in seen]
+    records = [journal.EpisodeRecord(e, np.full(H, np.nan), "ab" * 32) for e in seen]
     with ss.open(tmp_path / "kept", SPOT.make()) as learner:
         learner.observe_group(records[:3])
         learner.observe_group(records[3:])
@@ -770,7 +770,7 @@ def test_episodes_left_out_are_counted_however_many(number: int, tmp_path: Path)
         for e in episodes(5)[3:]:
             learner.observe(replace(e, rejected=number))
     with ss.open(tmp_path / "it") as learner:
-        assert learner.learner.interface.doubts.rejected >= min(2 * number, 2**32)
+        assert learner.learner.doubts.rejected >= min(2 * number, 2**32)
         assert learner.episode == 6
 
 

@@ -104,7 +104,7 @@ def test_doubts_are_followed(tmp_path: Path) -> None:
         owner.observe(episodes(1)[0])
         owner.observe(dataclasses.replace(episodes(2)[1], rejected=3))
         watched.update()
-        assert watched.learner.interface.doubts.rejected == 3
+        assert watched.learner.doubts.rejected == 3
         agree(watched, owner)
 
 
@@ -139,7 +139,9 @@ def test_policies_are_found_again_and_tickets(tmp_path: Path) -> None:
     for k, e in enumerate(seen):
         policies.append(plain.policy.copy())
         own = ss.learners.policy_digest(plain.policy)
-        records.append(journal.Record(e, np.full(len(e.actions), np.nan), own, bytes([k + 1]) * 16))
+        records.append(
+            journal.EpisodeRecord(e, np.full(len(e.actions), np.nan), own, bytes([k + 1]) * 16)
+        )
         plain.observe(e)
     policies.append(plain.policy.copy())
     with ss.open(tmp_path / "it", SPOT.make()) as learner:

@@ -80,22 +80,22 @@ def test_doubts_come_from_the_journal_before_where_a_snapshot_has_none(tmp_path:
         for e, left_out in zip(episodes(5), (7, 0, 0, 0, 0), strict=True):
             learner.observe(dataclasses.replace(e, clipped=2, rejected=left_out))
         learner.learner.save(folder / "snapshot-000000000005.safetensors")
-        doubts = vars(learner.interface.doubts).copy()
+        doubts = vars(learner.learner.doubts).copy()
     (folder / "snapshot-000000000000.safetensors").unlink()
     with ss.open(folder) as learner:
-        assert vars(learner.interface.doubts) == doubts
-        assert learner.interface.doubts.rejected == 7
-        assert learner.interface.doubts.clipped == 10
+        assert vars(learner.learner.doubts) == doubts
+        assert learner.learner.doubts.rejected == 7
+        assert learner.learner.doubts.clipped == 10
 
 
 def test_doubts_of_the_learner_that_is_given_stay(tmp_path: Path) -> None:
     folder, given = tmp_path / "it", SPOT.make()
-    given.interface.doubts.rejected = 3
+    given.doubts.rejected = 3
     with ss.open(folder, given) as learner:
-        assert learner.interface.doubts.rejected == 3
+        assert learner.learner.doubts.rejected == 3
     journal.place(folder, 0).unlink()  # as where a process dies before it is made
     with ss.open(folder, given) as learner:
-        assert learner.interface.doubts.rejected == 3
+        assert learner.learner.doubts.rejected == 3
     journal.place(folder, 0).unlink()
     with ss.open(folder) as learner:  # nobody says what they were
         assert learner.episode == 1
@@ -134,7 +134,7 @@ def test_doubts_come_back_with_the_journals(tmp_path: Path) -> None:
     with ss.open(folder, SPOT.make()) as learner:
         learner.observe(dataclasses.replace(episodes(1)[0], rejected=7))
     with ss.open(folder) as learner:
-        assert learner.interface.doubts.rejected == 7
+        assert learner.learner.doubts.rejected == 7
 
 
 def test_a_journal_of_another_shape_is_refused(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_a_replay_finds_the_policies_again_that_played_or_says_so(tmp_path: Path
     folder = tmp_path / "it"
     with ss.open(folder, SPOT.make()) as learner:
         own = ss.learners.policy_digest(learner.policy)
-        learner.observe_group([journal.Record(episodes(1)[0], np.full(H, 0.123), own)])
+        learner.observe_group([journal.EpisodeRecord(episodes(1)[0], np.full(H, 0.123), own)])
         with pytest.raises(
             ss.errors.InvalidFile, match="episode 1 was not played by the policy that"
         ):
@@ -198,9 +198,9 @@ def test_a_group_with_an_invalid_episode_is_refused_as_a_whole(tmp_path: Path) -
         own = ss.learners.policy_digest(learner.policy)
         for group in ([right, wrong], [wrong]):
             with pytest.raises(ss.errors.InvalidEpisode):
-                learner.observe_group([journal.Record(e, chances, own) for e in group])
+                learner.observe_group([journal.EpisodeRecord(e, chances, own) for e in group])
         assert learner.episode == 1
-        learner.observe_group([journal.Record(right, chances, own)])  # it was not stopped
+        learner.observe_group([journal.EpisodeRecord(right, chances, own)])  # it was not stopped
     assert journal.read(journal.place(folder, 0)).next == 1
 
 

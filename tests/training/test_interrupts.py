@@ -54,9 +54,7 @@ MAKERS: dict[str, Callable[[], Any]] = {
 
 def bits(learner: Any) -> str:
     """A digest of all that a learner carries, plays, and doubts."""
-    return files.checksum(
-        {**learner.arrays(), "pi": learner.policy}, vars(learner.interface.doubts)
-    )
+    return files.checksum({**learner.arrays(), "pi": learner.policy}, vars(learner.doubts))
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -92,7 +90,7 @@ def test_evidence(kind: Any) -> None:
     def numbers(evidence: Any) -> tuple[Any, ...]:
         state = evidence.state
         arrays = (*state.means[:-1], state.reward) if kind is ss.SafetyMeter else state
-        return (dict(vars(evidence.interface.doubts)), *(array.tobytes() for array in arrays))
+        return (dict(vars(evidence.doubts)), *(array.tobytes() for array in arrays))
 
     once = kind(machine().interface)
     trail = [numbers(once)]

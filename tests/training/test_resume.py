@@ -98,6 +98,6 @@ def test_a_meter_that_contradicts_itself_is_refused(name: str, wrong: float) -> 
     made.advance(20)
     arrays = {key: array.copy() for key, array in made.arrays().items()}
     begin().restore(arrays)
-    arrays[f"meter.{name}"][...] = wrong
-    with pytest.raises(ss.errors.InvalidFile, match="its numbers"):
+    arrays[f"meter.means.{name}"][...] = wrong
+    with pytest.raises(ss.errors.InvalidFile):
         begin().restore(arrays)

@@ -6,7 +6,6 @@ whole number, and other columns are ignored.
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,9 +17,10 @@ import numpy as np
 from .. import files
 from ..arrays import MARKS, Episode, Float, as_floats, frozen
 from ..display import Displayed
-from ..errors import InvalidOption, unknown
+from ..errors import InvalidOption, unknown, warn
 from ..evidence.certificate import UNKNOWN_POLICY
-from ..evidence.interface import ARGUMENTS, Doubts, Interface, make_interface
+from ..evidence.doubts import Doubts
+from ..evidence.interface import ARGUMENTS, Interface, make_interface
 from ..learners.learner import Learner
 from ..learners.options import check_hints
 from ..model.outcome_tables import Ending, absorbing_states, mask_with_endings
@@ -222,10 +222,7 @@ def warm_start(
             reasons = "; ".join(f"{count:,} because {why}" for why, count in log.reasons.items())
             total = len(log.episodes) + len(log.rejected)
             said = (f"{len(log.rejected):,} of {total:,} episodes were left out ({reasons})", *said)
-        warnings.warn(
-            f"{'; '.join(said)}. So nothing can be certified from this learner's data any more.",
-            stacklevel=2,
-        )
+        warn(f"{'; '.join(said)}. So nothing can be certified from this learner's data any more.")
     for episode in log.episodes:
         learner.observe(episode, played=UNKNOWN_POLICY)
     return log

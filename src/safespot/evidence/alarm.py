@@ -23,8 +23,10 @@ from ..errors import InvalidFile, InvalidOption, SafespotError
 from ..files import read_arrays, write_arrays
 from ..kernels.jit import inlined, no_refcount
 from ..signals.limits import Limits
+from ..states import part, rebuild
 from ..syscalls import InterruptsDeferred
 from .differences import Declared, check_totals, declare, differences
+from .doubts import Doubts
 from .meter import as_known, restored, stored
 from .sequences import WEIGHTS, bet
 
@@ -66,6 +68,7 @@ class SafetyAlarm(Displayed):
         self.between = as_count("between", between, least=1, error=InvalidOption)
         self.declared = declare(self.interface)
         self.state = alarm_state(self.interface.m)
+        self.doubts = Doubts()
         self._x = np.empty(2 * self.interface.m)
 
     def observe(self, episode: Episode) -> bool:
@@ -73,7 +76,7 @@ class SafetyAlarm(Displayed):
         inside = self.interface.check(episode)
         check_totals(self.declared, inside)
         with InterruptsDeferred():
-            self.interface.doubts.note(episode)
+            self.doubts.note(episode)
             if self.ringing:
                 restart(self.state)
             alarm_episode(self.declared, self.state, inside, self._x)
@@ -95,7 +98,7 @@ class SafetyAlarm(Displayed):
         return int(self.state.counted[0])
 
     def _facts(self) -> dict[str, Any]:
-        doubts = self.interface.doubts.sentences()
+        doubts = self.doubts.sentences()
         return {
             "episodes": self.episodes,
             "ringing": self.ringing,
@@ -105,9 +108,7 @@ class SafetyAlarm(Displayed):
 
     def save(self, path: str | Path) -> None:
         """Write everything to a file; `load` goes on as if nothing had happened."""
-        arrays, about = stored(self.interface, self.declared, self.state._asdict(), 0.0)
-        del about["delta"]
-        write_arrays(path, "alarm", arrays, {**about, "between": self.between})
+        write_arrays(path, "alarm", *stored(self, between=self.between))
 
     @classmethod
     def load(cls, path: str | Path) -> SafetyAlarm:
@@ -115,16 +116,11 @@ class SafetyAlarm(Displayed):
         arrays, about = read_arrays(path, "alarm")
         try:
             alarm = cls({**about["interface"], "action_mask": arrays["mask"]}, about["between"])
-            alarm.declared = restored(arrays, about, alarm.interface)
-            found = AlarmState(*(arrays[f"state.{name}"].copy() for name in AlarmState._fields))
-            for array, like in zip(found, alarm.state, strict=True):
-                if (
-                    array.dtype != like.dtype
-                    or array.shape != like.shape
-                    or not (array >= 0.0).all()
-                ):
-                    raise InvalidFile("its numbers have another shape or type")
-            alarm.state = found
+            alarm.declared, alarm.doubts = restored(arrays, about, alarm.interface)
+            state: AlarmState = rebuild(alarm.state, part(arrays, "state"))
+            if not all((array >= 0.0).all() for array in state):
+                raise InvalidFile("its numbers contradict each other")
+            alarm.state = state
         except (SafespotError, KeyError, TypeError, ValueError) as problem:
             raise InvalidFile(f"{path} does not describe a SafetyAlarm: {problem}") from None
         return alarm

@@ -6,15 +6,14 @@ everything is turned into inside units (sense ``>=``, [0,1]) here, and back agai
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..arrays import (
-    LARGEST,
     Bool,
     Episode,
     Float,
@@ -32,63 +31,9 @@ from ..signals.limits import EXTRAS, Limit, Limits, as_limits, limit_arguments
 from ..units import ROUNDING, Affine, Units, units_of_interface
 
 
-@dataclass
-class Doubts:
-    """Counts of what certificates assume not to happen: sums of what episodes say of themselves.
-
-    Episodes carry it through every file, so that the count is the same on either side.
-    """
-
-    clipped: int = 0  # signals that were cut off to their declared range
-    rejected: int = 0  # episodes that were there and were left out
-    unfinished: int = 0  # episodes that were given up: a model does not learn from all of them
-
-    @classmethod
-    def of(cls, episodes: Iterable[Episode]) -> Doubts:
-        """Count what is in doubt of some episodes."""
-        doubts = cls()
-        for episode in episodes:
-            doubts.note(episode)
-        return doubts
-
-    def become(self, other: Doubts) -> None:
-        """The same as another's."""
-        self.__dict__.update(vars(other))
-
-    def note(self, episode: Episode) -> None:
-        """Count what is in doubt of an episode that is observed."""
-        self.add({name: getattr(episode, name) for name in vars(self)})
-
-    def add(self, counts: Mapping[str, int]) -> None:
-        """Add to every count, as far as a file can hold it."""
-        for name, before in vars(self).items():
-            setattr(self, name, min(LARGEST, before + int(counts[name])))
-
-    def sentences(self, *, model: bool = False) -> tuple[str, ...]:
-        """Why nothing can be proven from these data; nothing: an empty tuple. `model`: from counts of them.
-
-        Bounds of what was played count unfinished episodes at their worst; counts of a model cannot.
-        """
-        found = []
-        if model and self.unfinished:
-            found.append(
-                f"{self.unfinished:,} episodes were given up, and what became of them is not in the model"
-            )
-        if self.clipped:
-            found.append(
-                f"{self.clipped:,} signals lay outside their declared range and were cut off to it, so that their true "
-                "mean is not the one that was seen"
-            )
-        if self.rejected:
-            found.append(
-                f"{self.rejected:,} episodes were left out, and those that are left need not be like them"
-            )
-        return tuple(found)
-
-
 @dataclass(frozen=True, eq=False)
 class Interface:
-    """Sizes, start, admissible actions, senses, ranges, whether steps are alike; and what is in doubt of the data."""
+    """Sizes, start, admissible actions, senses and ranges of signals, names, and whether steps are alike."""
 
     S: int
     A: int
@@ -100,7 +45,6 @@ class Interface:
     stationary: bool = False  # p, r and g do not depend on the step
     names: Names = UNNAMED  # what people call all that
     limits: tuple[Limit, ...] = ()  # [m]: what is declared of each
-    doubts: Doubts = field(default_factory=Doubts)
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -111,14 +55,8 @@ class Interface:
             "stationary": self.stationary, **self.names.arguments,
         }  # fmt: skip
 
-    def inside(self, episode: Episode) -> InsideEpisode:
-        """Check an episode that is to be counted, and bring it inside; raises `InvalidEpisode` and changes nothing."""
-        checked = self.check(episode)
-        self.doubts.note(episode)
-        return checked
-
     def check(self, episode: Episode) -> InsideEpisode:
-        """The same for an episode that may still be counted or not."""
+        """Check an episode and bring it inside; an invalid one is an `InvalidEpisode`."""
         if not isinstance(episode, Episode):
             raise InvalidEpisode(f"observe takes an Episode, got {type(episode).__name__}.")
         H, m = episode.constraints.shape

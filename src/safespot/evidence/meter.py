@@ -16,12 +16,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import Episode, Float, InsideEpisode, Int, as_count, as_floats, frozen
+from ..arrays import Episode, Float, InsideEpisode, Int, as_floats, frozen
 from ..display import Displayed, curves
 from ..errors import InvalidEpisode, InvalidFile, InvalidOption, SafespotError
 from ..files import read_arrays, write_arrays
 from ..kernels.jit import inlined, no_refcount
 from ..signals.limits import Limits
+from ..states import flatten, part, rebuild
 from ..syscalls import InterruptsDeferred
 from .differences import (
     DECLARED,
@@ -32,6 +33,7 @@ from .differences import (
     differences,
     reward_shares,
 )
+from .doubts import Doubts
 from .interface import Interface, signals_inside, with_limits
 from .interface import make_interface as as_interface
 from .sequences import (
@@ -86,6 +88,7 @@ class SafetyMeter(Displayed):
         self.delta = as_delta(delta)
         self.declared = declare(self.interface)
         self.state = meter_state(self.interface.m)
+        self.doubts = Doubts()
         self._x = np.empty(2 * self.interface.m)
 
     def observe(self, episode: Episode) -> None:
@@ -93,7 +96,7 @@ class SafetyMeter(Displayed):
         inside = self.interface.check(episode)
         check_totals(self.declared, inside)
         with InterruptsDeferred():
-            self.interface.doubts.note(episode)
+            self.doubts.note(episode)
             meter_episode(self.declared, self.state, inside, self._x)
 
     def observe_signals(self, rewards: Float, constraints: Float, thresholds: Float) -> None:
@@ -143,7 +146,7 @@ class SafetyMeter(Displayed):
     def _read(self) -> Evidence:
         low = np.empty(2 + 2 * self.interface.m)
         read_meter(self.state, meter_levels(self.interface.m, self.delta), low)
-        return as_evidence(self.declared, self.interface, self.delta, np.array(self.episodes), low)
+        return as_evidence(self, np.array(self.episodes), low)
 
     def _facts(self) -> dict[str, Any]:
         low, high = self.mean_bounds
@@ -162,8 +165,7 @@ class SafetyMeter(Displayed):
 
     def save(self, path: str | Path) -> None:
         """Write everything to a file; `load` goes on as if nothing had happened."""
-        arrays = meter_arrays(self.state)
-        write_arrays(path, "meter", *stored(self.interface, self.declared, arrays, self.delta))
+        write_arrays(path, "meter", *stored(self, delta=self.delta))
 
     @classmethod
     def load(cls, path: str | Path) -> SafetyMeter:
@@ -171,8 +173,8 @@ class SafetyMeter(Displayed):
         arrays, about = read_arrays(path, "meter")
         try:
             meter = cls({**about["interface"], "action_mask": arrays["mask"]}, about["delta"])
-            meter.declared = restored(arrays, about, meter.interface)
-            meter.state = check_meter(meter.state, arrays)
+            meter.declared, meter.doubts = restored(arrays, about, meter.interface)
+            meter.state = check_meter(meter.state, part(arrays, "state"))
         except (SafespotError, KeyError, TypeError, ValueError) as problem:
             raise InvalidFile(f"{path} does not describe a SafetyMeter: {problem}") from None
         return meter
@@ -234,12 +236,6 @@ def read_meter(state: MeterState, levels: Float, low: Float) -> None:
 def meter_state(m: int) -> MeterState:
     """Nothing seen yet."""
     return MeterState(changing_means(2 * m), np.zeros((2, 4)))
-
-
-def meter_arrays(state: MeterState) -> dict[str, Float]:
-    """What a file holds of it."""
-    means = {k: array for k, array in state.means._asdict().items() if k != "terms"}
-    return {**means, "reward": state.reward}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -305,10 +301,9 @@ def meter_levels(m: int, delta: float) -> Float:
     return frozen(-np.log(shares))
 
 
-def as_evidence(
-    declared: Declared, interface: Interface, delta: float, n: Int, low: Float
-) -> Evidence:
-    """The readings of a meter, from lower bounds ``[.,2+2m]`` of its sums after n ``[.]`` episodes."""
+def as_evidence(meter: SafetyMeter, n: Int, low: Float) -> Evidence:
+    """Return the readings of a meter, from lower bounds ``[.,2+2m]`` of its sums after n ``[.]`` episodes."""
+    declared, interface = meter.declared, meter.interface
     H, seen = interface.H, np.maximum(n, 1)
     # Rows are bounds of sums in [0, n]; an upper one is n less the lower one of what is missing to 1.
     ends = [low[..., 0] / seen, 1.0 - low[..., 1] / seen]
@@ -319,11 +314,11 @@ def as_evidence(
     upper = n[..., None] * (least + width) - width * low[..., 3::2]
     upper = np.maximum(upper, lower)
     return Evidence(
-        delta=delta,
+        delta=meter.delta,
         episodes=n,
         violation_bounds=(frozen(-scale * upper), frozen(-scale * lower)),
         reward_bounds=(frozen(first), frozen(np.maximum(first, second))),
-        doubts=interface.doubts.sentences(),
+        doubts=meter.doubts.sentences(),
     )
 
 
@@ -345,25 +340,20 @@ def as_delta(delta: float) -> float:
     return float(delta)
 
 
-def stored(
-    interface: Interface, declared: Declared, state: Mapping[str, Float], delta: float
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a file holds: arrays, and a description for JSON."""
-    arrays = {f"state.{name}": array for name, array in state.items()}
+def stored(counting: Any, **more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what a file of a meter or an alarm holds: arrays, and a description for JSON."""
+    interface, declared = counting.interface, counting.declared
+    arrays = flatten(counting.state, "state.")
     arrays |= {f"declared.{name}": getattr(declared, name) for name in DECLARED}
     arrays["mask"] = np.ascontiguousarray(interface.mask)
-    return arrays, {
-        "interface": interface.arguments,
-        "delta": delta,
-        "doubts": dict(vars(interface.doubts)),
-    }
+    doubts = dict(vars(counting.doubts))
+    return arrays, {"interface": interface.arguments, "doubts": doubts, **more}
 
 
-def restored(arrays: Mapping[str, Any], about: Mapping[str, Any], interface: Interface) -> Declared:
-    """What a file says was declared; `InvalidFile` where it cannot have been. What was in doubt still is."""
-    for name in vars(interface.doubts):
-        found = as_count(name, about["doubts"][name], least=0, error=InvalidFile)
-        setattr(interface.doubts, name, found)
+def restored(
+    arrays: Mapping[str, Any], about: Mapping[str, Any], interface: Interface
+) -> tuple[Declared, Doubts]:
+    """Return what a file says was declared and is in doubt; `InvalidFile` where it cannot have been."""
     alpha, values, limits = (arrays[f"declared.{name}"] for name in DECLARED)
     m, H = interface.m, interface.H
     for array, shape in (
@@ -379,22 +369,16 @@ def restored(arrays: Mapping[str, Any], about: Mapping[str, Any], interface: Int
             raise InvalidFile("the totals that it declares are none of these episodes")
     if (values[0] >= values[1]).any() or (limits[0] > limits[1]).any():
         raise InvalidFile("the totals that it declares are none of these episodes")
-    return derived(H, alpha, values, limits)
+    return derived(H, alpha, values, limits), Doubts.read(about["doubts"])
 
 
 def check_meter(fresh: MeterState, arrays: Mapping[str, Any]) -> MeterState:
-    """The state that a file holds, if it can belong to a meter that began with `fresh`."""
-    kept = {name: arrays[f"state.{name}"].copy() for name in meter_arrays(fresh)}
-    reward = kept.pop("reward")
-    found = MeterState(fresh.means._replace(**kept), reward)
-    for array, like in zip((*found.means, reward), (*fresh.means, fresh.reward), strict=True):
-        if array.dtype != np.float64 or array.shape != like.shape or not np.isfinite(array).all():
-            raise InvalidFile("its numbers have another shape or type")
-    means, n = found.means, found.means.counted[0]
+    """Return the state that a file holds, if it can belong to a meter that began with `fresh`."""
+    state: MeterState = rebuild(fresh, arrays)
+    means, n, reward = state.means, state.means.counted[0], state.reward
     if not (
         n >= 0.0
         and n == np.floor(n)
-        and (means.product > 0.0).all()
         and (means.power == np.floor(means.power)).all()
         and ((means.total >= 0.0) & (means.total <= n)).all()
         and (np.abs(means.drift) <= n).all()
@@ -402,4 +386,4 @@ def check_meter(fresh: MeterState, arrays: Mapping[str, Any]) -> MeterState:
         and (reward[:, [0, 1, 3]] >= 0.0).all()
     ):
         raise InvalidFile("its numbers contradict each other")
-    return found
+    return state

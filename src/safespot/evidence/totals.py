@@ -31,6 +31,7 @@ from ..kernels.jit import inlined, no_refcount
 from ..spot import limits
 from ..spot.optimism import Radii
 from ..spot.visits import MOST
+from ..states import rebuild
 from ..units import ROUNDING
 from .sequences import (
     PATIENCE,
@@ -141,20 +142,11 @@ def bounds_at(totals: Totals, level: float) -> tuple[Float, Float]:
 
 def check_totals_state(fresh: Totals, arrays: dict[str, NDArray]) -> Totals:
     """What a file holds, if it can belong to a learner that began with `fresh`."""
-    means = fresh.state.means._replace(
-        **{k: arrays[f"means.{k}"] for k in fresh.state.means._fields if k != "terms"}
-    )
-    plain = {k: arrays[k] for k in fresh.state._fields if k != "means"}
-    found = Totals(fresh.rates, fresh.state._replace(means=means, **plain), arrays["bounds"])
-    for array, like in zip(
-        (*found.state.means, *found.state[1:], found.bounds),
-        (*fresh.state.means, *fresh.state[1:], fresh.bounds),
-        strict=True,
-    ):
-        ring = like is fresh.state.ring  # it grows
-        same = array.shape[1:] == like.shape[1:] if ring else array.shape == like.shape
-        if array.dtype != like.dtype or not same or not np.isfinite(array).all():
-            raise InvalidFile("the totals have another shape or type than the learner's")
+    like = {**fresh.state._asdict(), "bounds": fresh.bounds}
+    loaded = rebuild(like, arrays, grows=("ring",))
+    bounds = loaded.pop("bounds")
+    found = Totals(fresh.rates, fresh.state._replace(**loaded), bounds)
+    means = found.state.means
     state, (lower, upper) = found.state, found.bounds
     episodes, length, oldest = state.span
     gamma, capacity = fresh.rates.gamma, len(state.ring)
@@ -165,7 +157,6 @@ def check_totals_state(fresh: Totals, arrays: dict[str, NDArray]) -> Totals:
         and (capacity > 0) == (len(fresh.state.ring) > 0)
         and 0 <= oldest < max(1, capacity)
         and length <= capacity
-        and (means.product > 0.0).all()
         and (means.power == np.floor(means.power)).all()
         and ((means.total >= 0.0) & (means.total <= means.counted)).all()
         and (means.counted <= episodes * state.by_step.shape[1]).all()

@@ -54,8 +54,13 @@ class Checkpoint:
                 notes.append(str(problem))
                 continue
             finished = about.get("finished")
-            if about.get("run") != self.run or about.get("versions") != versions():
-                notes.append(f"{path} was written by other versions: not used.")
+            if about.get("run") != self.run:
+                notes.append(f"{path} is of run {about.get('run')}: not used.")
+                continue
+            if about.get("versions") != versions():
+                notes.append(
+                    f"{path} was written by {about.get('versions')}; this is {versions()}: not used."
+                )
                 continue
             if not isinstance(finished, int):
                 notes.append(f"{path} does not say how many episodes it holds: not used.")

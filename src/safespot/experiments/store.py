@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import files
+from .. import __version__, files
 from ..arrays import Policy
 from ..display import Displayed
 from ..errors import InvalidFile, MissingPackage, SafespotError, UnknownName, unknown
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import duckdb
     import pandas
 
-FORMAT = 2
+FORMAT = 3
 POLICIES = ("policy", "proposal", "certified")
 POLICY_ENTRIES = 250_000  # up to which a policy is kept: 2 MB
 ABOUT = {
@@ -112,7 +112,7 @@ class Store(Displayed):
             raise InvalidFile(
                 f"{path} is not a store of results: it has no store.json. Give a folder that `sweep` wrote."
             ) from None
-        files.check_version(self.path, found, FORMAT)
+        files.check_version(self.path, found, FORMAT, about.get("safespot"))
 
     @classmethod
     def create(cls, path: str | Path) -> Store:
@@ -132,12 +132,14 @@ class Store(Displayed):
                 for left in begun:
                     files.disk.remove(left)
                 # First: what has this file is a store, and the rest is made where it is missing.
-                files.replace(folder / "store.json", json.dumps({"store": FORMAT}).encode() + b"\n")
+                about = {"store": FORMAT, "safespot": __version__}
+                files.replace(folder / "store.json", json.dumps(about).encode() + b"\n")
+            store = cls(folder)
             for part in ("runs", "checkpoints", "claims"):
                 (folder / part).mkdir(exist_ok=True)
         except OSError as problem:
             raise files.failure(f"cannot make {path}", problem) from None
-        return cls(folder)
+        return store
 
     def _facts(self) -> dict[str, Any]:
         return {"path": str(self.path), "finished": len(self.finished())}

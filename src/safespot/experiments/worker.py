@@ -130,38 +130,40 @@ def certificate(training: Training) -> dict[str, Any] | None:
 
 def guard_facts(learner: learners.Learner) -> dict[str, Any]:
     """What a guard ended with; nothing for a learner that has none."""
-    if not isinstance(learner, learners.Guard):
+    spending = learner.proofs.spending
+    if spending is None:
         return {}
     return {
         "guard": {
-            "budget": learner.budget.tolist(),
-            "spent": [end.tolist() for end in learner.spent],
-            "share": learner.share,
-            "baseline_verdict": learner.baseline_verdict,
+            "budget": spending.budget.tolist(),
+            "spent": [end.tolist() for end in spending.spent],
+            "share": spending.share,
+            "baseline_verdict": spending.baseline_verdict,
         }
     }
 
 
 def proofs(training: Training) -> dict[str, Any]:
     """What a learner in phases played when, proposes and has certified, with what its policies are worth in truth."""
-    learner = training.learner.guarded
-    if not isinstance(learner, learners.SpotEpochs):
+    learner = training.learner
+    proofs = learner.proofs
+    if not proofs.tries:
         return {"epochs": None, "proposal": None, "certified": None, "certificates": []}
     best, finished = learner.certified, learner.episode - 1
     return {
-        "epochs": table(learner.history, finished),
+        "epochs": table(proofs.history, finished),
         "proposal": worth(training, learner.proposal),
         "certified": None
         if best is None
         else {
             **worth(training, best.policy),
             "episode": best.episode,
-            "first": learner.certificates[0].episode,
+            "first": proofs.certificates[0].episode,
             "certificate": best.certificate.as_dict(),
         },
         "certificates": [
             {"episode": each.episode, **worth(training, each.policy)}
-            for each in learner.certificates
+            for each in proofs.certificates
         ],
     }
 
@@ -174,9 +176,9 @@ def worth(training: Training, policy: Policy) -> dict[str, Any]:
 
 def policies(training: Training) -> dict[str, Policy]:
     """The policy for the coming episode, and what a learner in phases proposes and has certified."""
-    learner = training.learner.guarded
-    found = {"policy": training.learner.policy}
-    if isinstance(learner, learners.SpotEpochs):
+    learner = training.learner
+    found = {"policy": learner.policy}
+    if learner.proofs.tries:
         found["proposal"] = learner.proposal
         if (best := learner.certified) is not None:
             found["certified"] = best.policy

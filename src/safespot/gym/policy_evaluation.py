@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from ..arrays import Float, as_count, as_policy, frozen
 from ..display import Displayed
 from ..errors import InvalidOption
-from ..evidence.interface import Doubts, make_interface
+from ..evidence.doubts import Doubts
+from ..evidence.interface import make_interface
 from ..model.simulation import streams
 from ..names import Names
 from .black_box import BlackBox, as_box

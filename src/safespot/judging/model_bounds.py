@@ -88,7 +88,7 @@ def judge_by_data(learner: Learner, policy: ArrayLike | None) -> Certificate:
         subject="policy",
         policy_digest=policy_digest(pi),
         data_digest=data_digest(learner),
-        doubts=f.doubts.sentences(model=True),
+        doubts=learner.doubts.sentences(model=True),
     )
 
 

@@ -25,7 +25,8 @@ from ..data.logs import Log
 from ..errors import InvalidOption
 from ..evidence.certificate import Certificate, issue, policy_digest
 from ..evidence.differences import Declared, declare
-from ..evidence.interface import Doubts, Interface, make_interface
+from ..evidence.doubts import Doubts
+from ..evidence.interface import Interface, make_interface
 from ..evidence.sequences import changing_means, observe_changing, sums_of_means
 from ..evidence.statements import as_bounds, episode_sums, levels, statements
 from ..files import checksum
@@ -118,7 +119,7 @@ def past_of_run(run: Run) -> Past:
         moved=run.sums.moved,
         policy=run.policy,
         source="episodes as they were played",
-        doubts=run.learner.interface.doubts,
+        doubts=run.learner.doubts,
     )
 
 
@@ -144,7 +145,7 @@ def past_of_durable(durable: DurableLearner) -> Past:
         moved=np.array(moved),
         policy=durable.policy,
         source="episodes as they were played",
-        doubts=durable.learner.interface.doubts,
+        doubts=durable.learner.doubts,
     )
 
 

@@ -21,7 +21,8 @@ from ..errors import InvalidEpisode, InvalidOption
 from ..evidence.behaviour import as_behaviour
 from ..evidence.certificate import Certificate, issue, policy_digest
 from ..evidence.differences import Declared, declare
-from ..evidence.interface import Doubts, Interface
+from ..evidence.doubts import Doubts
+from ..evidence.interface import Interface
 from ..evidence.interface import make_interface as as_interface
 from ..evidence.sequences import STEADY, fixed_means, read_fixed, targets
 from ..evidence.statements import (

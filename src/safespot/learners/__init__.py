@@ -8,9 +8,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from ..errors import InvalidFile, InvalidOption, UnknownName, unknown
+from ..errors import InvalidOption, UnknownName, unknown
 from ..evidence.certificate import policy_digest
-from ..files import read_arrays
 from .baselines import (
     DOPE,
     ExploreThenPlan,
@@ -26,10 +25,12 @@ from .baselines import (
 from .epoch_options import EpochsOptions
 from .fixed import Fixed, Uniform
 from .guard import Guard
-from .learner import KNOWN, Learner
+from .learner import Learner
+from .learner_files import read
 from .options import SpotOptions, is_required
 from .spot import Spot
 from .spot_epochs import SpotEpochs
+from .tabular import TabularLearner
 
 __all__ = [
     "DOPE",
@@ -49,6 +50,7 @@ __all__ = [
     "Spot",
     "SpotEpochs",
     "SpotOptions",
+    "TabularLearner",
     "Uniform",
     "find",
     "load",
@@ -148,14 +150,11 @@ def load(path: str | Path) -> Learner:
         201
 
     """
-    _, about = read_arrays(path, "learner")
-    name = about.get("learner")
-    if not isinstance(name, str) or name not in KNOWN:
-        raise InvalidFile(f"{path}: {unknown('learner', name, names())}")
-    return KNOWN[name].load(path)
+    learner: Learner = read(path)
+    return learner
 
 
-def find(name: str) -> type[Learner]:
+def find(name: str) -> type[TabularLearner]:
     """The class of that name: a ready learner's, or ``"package.module:Class"``.
 
     Examples:
@@ -176,6 +175,8 @@ def find(name: str) -> type[Learner]:
         found = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as problem:
         raise UnknownName(f"learner {name!r} cannot be imported: {problem}.") from None
-    if not (isinstance(found, type) and issubclass(found, Learner)):
-        raise UnknownName(f"learner {name!r} is not a subclass of safespot.Learner.")
+    if not (isinstance(found, type) and issubclass(found, TabularLearner)):
+        raise UnknownName(
+            f"learner {name!r} is not a subclass of safespot.learners.TabularLearner."
+        )
     return found

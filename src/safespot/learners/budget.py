@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import Float, InsideEpisode, Int, Policy
+from ..errors import InvalidFile
 from ..evidence.differences import Declared, differences
 from ..evidence.sequences import (
     ChangingMeans,
@@ -42,6 +43,7 @@ from .compiled_step import DUE, MOVED, STAYED, learning_step, step_for
 BASELINE, LEARNER, SAME, OTHER = range(4)
 TRUSTED, PROVEN, SAID = range(3)  # whether the baseline is unsafe: not proven, proven, and told
 
+CARRIED = ("spent", "plays", "unsafe", "means", "trial")  # by files; whose turn it is follows
 UPPER, LOWER, TRIAL = (
     0.8,
     0.1,
@@ -115,6 +117,46 @@ def empty_account(m: int) -> Account:
         plays=np.zeros(4, np.int64), turn=np.zeros(1, np.int64), unsafe=np.zeros(1, np.int64),
         x=np.zeros(2 * m), sides=np.zeros(2 * m), low=np.zeros(m),
     )  # fmt: skip
+
+
+def check_account(fields: dict[str, Any], episodes: int, *, credit: bool) -> None:
+    """Raise unless fields of an account can be those after so many episodes."""
+    plays, means, trial = fields["plays"], fields["means"], fields["trial"]
+    baseline = plays[[BASELINE, SAME]].sum()
+    if not (
+        plays.sum() <= episodes
+        and means.counted[0] == (plays.sum() if credit else plays.sum() - baseline)
+        and (trial.counted == baseline).all()
+        and (np.abs(trial.lower - 0.5) <= 0.5).all()
+        and fields["unsafe"][0] in (TRUSTED, PROVEN, SAID)
+    ):
+        raise InvalidFile("the guard's account contradicts itself")
+
+
+def who(digest: str, learner: str, baseline: str) -> int:
+    """Return who played an episode, by the digests of the policy that did, the learner's and the baseline's."""
+    if digest == baseline:
+        return SAME if digest == learner else BASELINE
+    return LEARNER if digest == learner else OTHER
+
+
+def verdicts(declared: Declared, trial: FixedMeans) -> tuple[str, ...]:
+    """Return per constraint what the baseline's own episodes prove of it: "safe", "unsafe", or "unknown"."""
+    bounds = (room_bounds(declared, trial, i) for i in range(len(declared.least)))
+    return tuple(
+        "safe" if low >= 0.0 else "unsafe" if high < 0.0 else "unknown" for low, high in bounds
+    )
+
+
+def unsafe_baseline(declared: Declared, account: Account) -> str:
+    """Return the sentence that says which limits the baseline breaks."""
+    broken = [i for i, each in enumerate(verdicts(declared, account.trial)) if each == "unsafe"]
+    which = "constraint " + " and ".join(map(str, broken))
+    episodes = account.plays[[BASELINE, SAME]].sum()
+    return (
+        f"the baseline breaks the limit of {which}, as {episodes:,} episodes of it prove: no "
+        "budget is kept by playing it. Begin anew with a baseline that is safe: a certified policy, for example."
+    )
 
 
 @step_for(GuardRates)

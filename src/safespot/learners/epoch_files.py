@@ -1,4 +1,4 @@
-"""The state of `SpotEpochs` as arrays, and back: nothing that a file holds is believed unchecked."""
+"""What files of `SpotEpochs` hold beside its state, and what cannot be such a state."""
 
 from __future__ import annotations
 
@@ -8,54 +8,38 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import as_policy
+from ..arrays import Int, as_policy
 from ..errors import InvalidFile
 from ..evidence.certificate import Certificate
 from ..evidence.interface import Interface
-from .epoch_trials import Certified
-from .phases import PhaseState
-
-PARTS = (
-    "totals",
-    "means",
-    "trial",
-    "before",
-    "exploring",
-    "certified",
-    "history",
-)  # of the names of arrays
+from ..evidence.totals import TotalRates, bounds_fit
+from . import phases
+from .epoch_trials import ISSUED, Certified
+from .policies import is_policy
 
 
-def record_arrays(state: PhaseState) -> dict[str, NDArray]:
-    """The arrays of the records that a state is made of, as "record.field"."""
-    return {
-        f"{part}.{name}": array
-        for part, record in _records(state).items()
-        for name, array in record.items()
-    }
-
-
-def read_records(state: PhaseState, arrays: dict[str, NDArray]) -> PhaseState:
-    """`state` with the records that `arrays` hold, if they can be its own."""
-    found: dict[str, dict[str, NDArray]] = {}
-    for part, record in _records(state).items():
-        found[part] = {name: arrays[f"{part}.{name}"].copy() for name in record}
-        for name, like in record.items():
-            _check_like(f"{part}.{name}", found[part][name], like, grows=name == "ring")
-    _check_ring(found["totals"])
-    before = found["before"]
-    if (
-        not ((before["weight"] >= 0.0) & (before["weight"] <= 1.0)).all()
-        or (before["slopes"] < 0.0).any()
+def check_phases(fields: dict[str, Any], f: Interface, totals: TotalRates, visits: Int) -> None:
+    """Raise unless fields of a `PhaseState` can be those after `visits` of pairs."""
+    clock, finished, before = fields["clock"], int(fields["finished"][0]), fields["before"]
+    if not is_policy(f, fields["pi"]):
+        raise InvalidFile("pi is no policy")
+    if not bounds_fit(totals, f.H, fields["lower"], fields["upper"]):
+        raise InvalidFile("the bounds of the thresholds lie outside what was declared")
+    if not (fields["planned"] <= visits).all():
+        raise InvalidFile("more visits were planned with than were counted")
+    if not (
+        # Every phase but the first begins after an episode of its own.
+        1 <= clock[phases.PHASE] <= finished + 1
+        and clock[phases.PART] <= phases.RETREATED
+        and clock[phases.VERDICT] <= ISSUED
+        and (clock[[phases.BEGAN, phases.TRIED, phases.LOGGED]] <= finished).all()
     ):
+        raise InvalidFile(f"the clock of its phases contradicts its {finished} episodes")
+    if (before.weight < 0.0).any() or (before.weight > 1.0).any() or (before.slopes < 0.0).any():
         raise InvalidFile("what was known before the trial contradicts itself")
-    means = state.totals.means._replace(**found["means"])
-    return state._replace(
-        totals=state.totals._replace(**found["totals"], means=means),
-        trial=state.trial._replace(**found["trial"]),
-        before=state.before._replace(**before),
-        exploring=state.exploring._replace(**found["exploring"]),
-    )
+    capacity, (_, length, oldest) = len(fields["totals"].ring), fields["totals"].span
+    if capacity and not (length <= capacity and oldest < capacity):
+        raise InvalidFile("the window of the thresholds contradicts itself")
 
 
 def certificate_arrays(issued: tuple[Certified, ...], shape: tuple[int, ...]) -> dict[str, NDArray]:
@@ -82,40 +66,3 @@ def read_certificates(f: Interface, arrays: dict[str, NDArray]) -> tuple[Certifi
         )
         for policy, said in zip(policies, about, strict=True)
     )
-
-
-def _records(state: PhaseState) -> dict[str, dict[str, NDArray]]:
-    totals = {k: v for k, v in state.totals._asdict().items() if k != "means"}
-    return {
-        "totals": totals,
-        "means": _kept(state.totals.means),
-        "trial": _kept(state.trial),
-        "before": _kept(state.before),
-        "exploring": _kept(state.exploring),
-    }
-
-
-def _kept(record: Any) -> dict[str, NDArray]:
-    """The arrays of a sequence but for its buffer."""
-    return {k: v for k, v in record._asdict().items() if k != "terms"}
-
-
-def _check_like(name: str, array: NDArray, like: NDArray, *, grows: bool) -> None:
-    """Raise unless an array of a file has the shape and type of the learner's, and numbers that can be."""
-    skip = int(grows)
-    if (
-        array.dtype != like.dtype
-        or array.shape[skip:] != like.shape[skip:]
-        or array.ndim != like.ndim
-        or not np.isfinite(array).all()
-        or (name.endswith(".product") and not (array > 0.0).all())
-        or (array.dtype == np.int64 and (array < 0).any())
-    ):
-        raise InvalidFile(f"the array '{name}' is not one of this learner")
-
-
-def _check_ring(totals: dict[str, NDArray]) -> None:
-    """Raise unless a window's place lies within it."""
-    capacity, (_, length, oldest) = len(totals["ring"]), totals["span"]
-    if capacity and not (length <= capacity and oldest < capacity):
-        raise InvalidFile("the window of the thresholds contradicts itself")

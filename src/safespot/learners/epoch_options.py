@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import SUM_TOLERANCE, Float, Policy, as_policy
-from ..errors import InvalidModel, InvalidOption
+from ..arrays import SUM_TOLERANCE, Float, Policy
+from ..errors import InvalidOption
 from ..evidence.differences import Declared
 from ..evidence.interface import Interface
 from ..planning.counted import Known
 from .options import AnyOptions, Array, Count, Scales, option_record
+from .policies import given_policy, uniform_policy
 
 
 class Recipe(NamedTuple):
@@ -75,16 +76,15 @@ class EpochsOptions(AnyOptions):
     known_constraints: Array | None = field(default=None, compare=False, repr=False)
     explore_budget: Scales = None
 
+    @property
+    def side(self) -> float:
+        """On which side of the limits a margin lies: 1 above, -1 below."""
+        return 1.0 - 2.0 * self.xi
+
 
 def first_policy(f: Interface, baseline: Policy | None) -> Policy:
-    """The baseline, or all admissible actions alike."""
-    if baseline is None:
-        uniform: Policy = f.mask / f.mask.sum(axis=2, keepdims=True)
-        return uniform
-    try:
-        return np.array(as_policy(baseline, (f.H, f.S, f.A), f.mask))
-    except InvalidModel as problem:
-        raise InvalidOption(f"baseline: {problem}") from None
+    """Return the baseline, or all admissible actions alike."""
+    return uniform_policy(f) if baseline is None else given_policy(f, "baseline", baseline)
 
 
 def known_payoffs(f: Interface, options: EpochsOptions) -> Known:

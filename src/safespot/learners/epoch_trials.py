@@ -22,6 +22,7 @@ import numpy as np
 from ..arrays import Float, InsideEpisode, Policy, frozen
 from ..evidence.certificate import Bounds, Certificate, issue, policy_digest
 from ..evidence.differences import Declared, hinted, reward_shares, value_total
+from ..evidence.doubts import Doubts
 from ..evidence.interface import Interface
 from ..evidence.joint import Evidence, evidence_of, least_sum
 from ..evidence.meter import REWARD
@@ -250,6 +251,7 @@ def certify_trial(
     upper: Float,
     delta: float,
     episode: int,
+    doubts: Doubts,
 ) -> Certified:
     """The certificate of a trial of `pi` that has just decided; `lower` and `upper` ``[m]`` bound the thresholds."""
     declared, n = rates.declared, int(trial.counted[0])
@@ -290,7 +292,7 @@ def certify_trial(
         ),
         subject="policy",
         policy_digest=policy_digest(pi),
-        doubts=f.doubts.sentences(),
+        doubts=doubts.sentences(),
         data_digest=checksum({k: v for k, v in trial._asdict().items() if k != "terms"}, {}),
     )  # fmt: skip
     return Certified(frozen(pi.copy()), certificate, episode)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ..arrays import Policy
 from .options import Array, Options, option_record
 from .planner import Planner
+from .policies import given_policy
 
 
 @option_record
@@ -47,7 +48,7 @@ class Fixed(Planner):
 
     def first_policy(self) -> Policy:
         """The given policy."""
-        return self._given_policy("policy", self.options.policy)
+        return given_policy(self.interface, "policy", self.options.policy)
 
     def plan(self) -> dict[str, Any]:
         """The same policy again."""

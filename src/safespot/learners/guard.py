@@ -9,22 +9,24 @@ baseline that keeps every limit and signals in their declared ranges, and nothin
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import Episode, Float, InsideEpisode, Policy, as_count, as_floats, as_policy, frozen
-from ..errors import InvalidFile, InvalidModel, InvalidOption, UnsafeBaseline
+from ..arrays import Episode, Float, Policy, as_floats, frozen
+from ..errors import InvalidOption, UnsafeBaseline, warn
 from ..evidence.certificate import policy_digest
-from ..evidence.interface import Doubts
+from ..evidence.doubts import Doubts
+from ..evidence.interface import Interface
 from ..evidence.meter import as_delta
+from ..spot.visits import Statistics
+from ..states import adopt, flatten, part, rebuild
 from ..syscalls import InterruptsDeferred
 from ..units import ROUNDING
 from .budget import (
     BASELINE,
+    CARRIED,
     LEARNER,
     LOWER,
     OTHER,
@@ -35,14 +37,20 @@ from .budget import (
     GuardRates,
     GuardState,
     charge_episode,
+    check_account,
     empty_account,
     make_terms,
     read_least,
-    room_bounds,
     settle_turn,
+    unsafe_baseline,
+    verdicts,
+    who,
 )
-from .budget_files import CARRIED, account_arrays, own_arrays, plausible_account, with_arrays
-from .learner import KNOWN, Epoch, Learner
+from .epoch_trials import Certified
+from .learner import Learner, Proofs, Spending
+from .learner_files import KNOWN
+from .policies import Checked, given_policy
+from .tabular import TabularLearner
 
 HAND_BACK = "hand-back"
 
@@ -91,7 +99,7 @@ class Guard(Learner):
         credit: bool = True,
         on_unsafe: str = "continue",
     ) -> None:
-        if not isinstance(learner, Learner) or isinstance(learner, Guard):
+        if not isinstance(learner, TabularLearner):
             raise InvalidOption(
                 f"Guard takes a learner that has no guard yet, got {type(learner).__name__}."
             )
@@ -100,19 +108,27 @@ class Guard(Learner):
         if on_unsafe not in ("continue", "stop"):
             raise InvalidOption(f"on_unsafe must be 'continue' or 'stop', got {on_unsafe!r}.")
         self._guarded = learner
+        f = learner.interface
         self.interface, self.options, self.rho = learner.interface, learner.options, learner.rho
-        self.declared = learner.declared
+        self.declared, self.doubts, self.lifetime = (
+            learner.declared,
+            learner.doubts,
+            learner.lifetime,
+        )
         self.delta, self.credit, self.on_unsafe = as_delta(delta), credit, on_unsafe
+        self._scale: Float = np.abs(f.units.constraints.scale)
         self.hands_back = isinstance(baseline, str)
-        self.baseline = frozen(self._as_baseline(baseline))
-        self.budget = frozen(self._as_budget(budget))
+        self.baseline = frozen(_as_baseline(f, baseline))
+        self.budget = frozen(_as_budget(budget, -self.declared.least * self._scale))
         # A practice has a digest of its own, which is that of no policy.
         self._digest = policy_digest(np.empty(0) if self.hands_back else self.baseline)
         inside = np.maximum(self.budget / self._scale, -self.declared.least)
         self._terms = make_terms(self.declared, inside, self.delta, credit)
         self._account = empty_account(self.interface.m)
         self._told_doubts = False
-        self._rejected_before = self.interface.doubts.rejected  # none of its account
+        self._rejected = np.zeros(
+            1, np.int64
+        )  # episodes that were left out since the account began
         # Kernels have one type for all policies, and it is writable.
         self._pi, self._played_baseline = np.array(self.baseline), np.array(self.baseline)
         self._derive()
@@ -123,6 +139,22 @@ class Guard(Learner):
     def guarded(self) -> Learner:
         """The learner itself."""
         return self._guarded
+
+    @property
+    def proposal(self) -> Float:
+        """``[H,S,A]``: the learner's."""
+        return self._guarded.proposal
+
+    @property
+    def certified(self) -> Certified | None:
+        """The learner's."""
+        return self._guarded.certified
+
+    @property
+    def proofs(self) -> Proofs:
+        """What the learner proves, and what is spent of the budget."""
+        spending = Spending(self.budget, self.spent, self.share, self.baseline_verdict)
+        return self._guarded.proofs._replace(keeps_budget=True, spending=spending)
 
     @property
     def turn(self) -> str:
@@ -159,21 +191,11 @@ class Guard(Learner):
         """
         if self._doubts():
             return ("unknown",) * self.interface.m
-        return self._seen_of_baseline()
+        return verdicts(self.declared, self._account.trial)
 
     def _doubts(self) -> tuple[str, ...]:
-        """Why the account proves nothing; what was left out before it began is none of it."""
-        doubts = self.interface.doubts
-        return Doubts(doubts.clipped, doubts.rejected - self._rejected_before).sentences()
-
-    def _seen_of_baseline(self) -> tuple[str, ...]:
-        """The same, whatever is in doubt."""
-        return tuple(
-            "safe" if low >= 0.0 else "unsafe" if high < 0.0 else "unknown"
-            for low, high in (
-                room_bounds(self.declared, self._account.trial, i) for i in range(self.interface.m)
-            )
-        )
+        """Return why the account proves nothing; what was left out before it began is none of it."""
+        return Doubts(self.doubts.clipped, int(self._rejected[0])).sentences()
 
     # What a user does
 
@@ -189,37 +211,34 @@ class Guard(Learner):
         "hand-back" where the practice decided all of it. A policy that is neither the learner's nor the baseline is
         charged. An episode in which somebody else took over is the learner's, and `unfinished` (`Learner.observe`).
         """
-        inside = self.check(episode)
-        _, digest = self.identify(played)
+        checked = self.check(episode, played)
         account = self._account
         with InterruptsDeferred():
-            if digest is not None:
-                account.turn[0] = self._who(digest)
+            if checked.digest is not None:
+                account.turn[0] = who(
+                    checked.digest, policy_digest(self._guarded.state.pi), self._digest
+                )
             turn = int(account.turn[0])
-            told = self._digest if turn == BASELINE else digest if turn == OTHER else None
-            charge_episode(self._terms, account, inside)
+            player = self._digest if turn == BASELINE else checked.digest if turn == OTHER else None
+            self._rejected += episode.rejected
+            charge_episode(self._terms, account, checked.inside)
             try:
-                self._guarded.observe(episode, told)
+                self._guarded.observe(episode, player)
             finally:  # also where a plan fails: the episode is counted
                 self._derive()
         self._tell()
 
-    def identify(self, played: ArrayLike | str | None) -> tuple[Policy | None, str | None]:
-        """The policy that played an episode and its digest; None for both: the one whose turn it was."""
-        if isinstance(played, str) and played == HAND_BACK and self.hands_back:
-            return None, self._digest
-        if played is None and self._handed_back:
-            return None, self._digest
-        return super().identify(played)
-
-    def check(self, episode: Episode) -> InsideEpisode:
-        """As the guarded learner checks it."""
+    def check(self, episode: Episode, played: ArrayLike | str | None = None) -> Checked:
+        """Check an episode as the guarded learner does, and who played it."""
         self._check_going()
-        return self._guarded.check(episode)
+        practice = self.hands_back and isinstance(played, str) and played == HAND_BACK
+        if practice or (played is None and self._handed_back):
+            return self._guarded.check(episode)._replace(digest=self._digest)
+        return self._guarded.check(episode, played)
 
     def anew(self) -> Guard:
         """A guard with the same options around a learner that has seen nothing yet."""
-        return Guard(self._guarded.anew(), **self._arguments)
+        return Guard(self._guarded.anew(), **self.arguments)
 
     # What training does between chunks of compiled episodes
 
@@ -227,7 +246,6 @@ class Guard(Learner):
         """Grow what is about to overflow, so that one more episode fits."""
         self._check_going()
         self._guarded.make_room()
-        self.statistics, self.window = self._guarded.statistics, self._guarded.window
 
     def settle(self) -> None:
         """Let the learner do what is due, decide who plays next, and say what was found out about the baseline."""
@@ -237,114 +255,42 @@ class Guard(Learner):
             self._derive()
         self._tell()
 
-    @property
-    def episodes_to_settle(self) -> int | None:
-        """How many episodes may run before `settle`; None: any number."""
-        return self._guarded.episodes_to_settle
-
-    @property
-    def told_beyond(self) -> bool:
-        """Whether its user was told that episodes go beyond T."""
-        return self._guarded.told_beyond
-
-    @told_beyond.setter
-    def told_beyond(self, told: bool) -> None:
-        self._guarded.told_beyond = told
-
     def _tell(self) -> None:
         """Warn once where the baseline is proven to break a limit, and where the data contradict what is assumed."""
         unsafe = self._account.unsafe
         if unsafe[0] == PROVEN:
             unsafe[0] = SAID
-            warnings.warn(self._unsafe(), UnsafeBaseline, stacklevel=3)
+            warn(unsafe_baseline(self.declared, self._account), UnsafeBaseline)
         doubts = self._doubts()
         if doubts and not self._told_doubts:
             self._told_doubts = True
-            warnings.warn(
+            warn(
                 f"the guard can no longer prove that its budget is kept: {'; '.join(doubts)}. Begin anew, with ranges "
-                "that all signals lie in.",
-                stacklevel=3,
+                "that all signals lie in."
             )
 
     def _check_going(self) -> None:
         """Raise where the guard was asked to stop."""
         if self.on_unsafe == "stop" and self._account.unsafe[0] != TRUSTED:
-            raise UnsafeBaseline(self._unsafe())
-
-    def _unsafe(self) -> str:
-        broken = [i for i, verdict in enumerate(self._seen_of_baseline()) if verdict == "unsafe"]
-        which = "constraint " + " and ".join(map(str, broken))
-        return (
-            f"the baseline breaks the limit of {which}, as {self._played_by_baseline:,} episodes of it prove: no "
-            "budget is kept by playing it. Begin anew with a baseline that is safe: a certified policy, for example."
-        )
+            raise UnsafeBaseline(unsafe_baseline(self.declared, self._account))
 
     # What follows from options and state, and files
-
-    @property
-    def _scale(self) -> Float:
-        scale: Float = np.abs(self.interface.units.constraints.scale)
-        return scale
 
     @property
     def _handed_back(self) -> bool:
         return self.hands_back and self._account.turn[0] == BASELINE
 
     @property
-    def _played_by_baseline(self) -> int:
-        return int(self._account.plays[[BASELINE, SAME]].sum())
-
-    @property
-    def _arguments(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
         """What it was made with, beside the learner."""
         return {
             "baseline": HAND_BACK if self.hands_back else self.baseline, "budget": self.budget,
             "delta": self.delta, "credit": self.credit, "on_unsafe": self.on_unsafe,
         }  # fmt: skip
 
-    @property
-    def configuration(self) -> dict[str, Any]:
-        """All that it was made with."""
-        mine = {f"guard's {name}": value for name, value in self._arguments.items()}
-        return {**self._guarded.configuration, **mine}
-
-    def _who(self, digest: str) -> int:
-        """Who played an episode, by the digest of the policy."""
-        learner = digest == policy_digest(self._guarded.state.pi)
-        if digest == self._digest:
-            return SAME if learner else BASELINE
-        return LEARNER if learner else OTHER
-
-    def _as_baseline(self, given: ArrayLike | str) -> Policy:
-        f = self.interface
-        if isinstance(given, str):
-            if given != HAND_BACK:
-                raise InvalidOption(
-                    f"baseline must be a policy [H,S,A] or {HAND_BACK!r}, got {given!r}."
-                )
-            return np.full((f.H, f.S, f.A), np.nan)
-        try:
-            return np.array(as_policy(given, (f.H, f.S, f.A), f.mask))
-        except InvalidModel as problem:
-            raise InvalidOption(f"baseline: {problem}") from None
-
-    def _as_budget(self, given: ArrayLike) -> Float:
-        """``[m]``, in the user's units."""
-        m, least = self.interface.m, -self.declared.least * self._scale
-        budget = as_floats("budget", given, error=InvalidOption)
-        if budget.shape not in ((), (m,)) or (budget < least * (1.0 - ROUNDING)).any():
-            each = f", or one for each of the {m} constraints," * (m > 1)
-            ends = ", ".join(f"{end:g}" for end in least)
-            raise InvalidOption(
-                f"budget is {budget.tolist()}; expected a number{each} of at least {ends}: one episode can cost as "
-                "much."
-            )
-        return np.array(np.broadcast_to(budget, (m,)))
-
     def _derive(self) -> None:
         """Who plays next, and the records of the compiled loop."""
         learner, account = self._guarded, self._account
-        self.statistics, self.window = learner.statistics, learner.window
         mine = learner.state
         self.state = GuardState(
             pi=self._pi, lam=mine.lam, lower=mine.lower, upper=mine.upper, finished=mine.finished,
@@ -354,60 +300,55 @@ class Guard(Learner):
         settle_turn(self._terms, account, self._played_baseline, mine.pi, self._pi)
 
     @property
-    def epoch(self) -> Epoch:  # type: ignore[override]
+    def statistics(self) -> Statistics:  # type: ignore[override]
         """The guarded learner's."""
-        return self._guarded.epoch
+        return self._guarded.statistics
+
+    @property
+    def window(self) -> Any:
+        """The guarded learner's."""
+        return self._guarded.window
 
     def arrays(self) -> dict[str, NDArray]:
-        """The guarded learner's state, and the account."""
-        made = {f"guarded.{name}": array for name, array in self._guarded.arrays().items()}
-        return made | account_arrays(self._account)
+        """Return the guarded learner's state, and the account."""
+        inner = {f"guarded.{name}": array for name, array in self._guarded.arrays().items()}
+        own = {name: getattr(self._account, name) for name in CARRIED}
+        return inner | flatten(own, "account.") | {"rejected": self._rejected}
 
     def restore(self, arrays: dict[str, NDArray]) -> None:
         """Go on from where `arrays` were taken; this guard must have the same arguments."""
-        found = own_arrays(self._account, arrays)
-        inner = {k: v for k, v in arrays.items() if k.startswith("guarded.")}
-        self._guarded.restore({k.removeprefix("guarded."): v for k, v in inner.items()})
-        if not self._plausible(found):
-            raise InvalidFile("the guard's account contradicts itself")
-        self._account = with_arrays(self._account, found)
+        like = {name: getattr(self._account, name) for name in CARRIED}
+        own = rebuild({"account": like, "rejected": self._rejected}, arrays)
+        inner = part(arrays, "guarded")
+        check_account(own["account"], int(inner["finished"][0]), credit=self.credit)
+        self._guarded.restore(inner)
+        self._account, self._rejected = adopt(self._account, own["account"]), own["rejected"]
         self._derive()
 
-    def _carried(self) -> tuple[str, ...]:
-        return CARRIED
 
-    def _plausible(self, carried: dict[str, NDArray]) -> bool:
-        return plausible_account(carried, self._guarded.episode - 1, credit=self.credit)
-
-    def _stored(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
-        """What a file holds: the guarded learner's part, and the guard's."""
-        arrays, about = self._guarded._stored()
-        made = {f"guarded.{name}": array for name, array in arrays.items()}
-        made |= account_arrays(self._account)
-        made |= {"baseline": self.baseline, "budget": self.budget}
-        options = {k: v for k, v in self._arguments.items() if k not in ("baseline", "budget")}
-        return made, {
-            "learner": self.name, "guarded": about, "hands_back": self.hands_back, "options": options,
-            "rejected_before": self._rejected_before,
-        }  # fmt: skip
-
-    @classmethod
-    def _from_stored(cls, arrays: dict[str, NDArray], about: Mapping[str, Any]) -> Guard:
-        """What `_stored` gave."""
-        inner = {
-            k.removeprefix("guarded."): arrays.pop(k)
-            for k in [k for k in arrays if k.startswith("guarded.")]
-        }
-        said = about["guarded"]
-        baseline = HAND_BACK if about["hands_back"] is True else arrays["baseline"]
-        learner = KNOWN[said["learner"]]._from_stored(dict(inner), said)
-        guard = cls(learner, baseline, arrays["budget"], **about["options"])
-        guard._rejected_before = as_count(
-            "rejected_before",
-            about["rejected_before"],
-            least=0,
-            most=guard._rejected_before,
-            error=InvalidFile,
+def _as_baseline(f: Interface, baseline: ArrayLike | str) -> Policy:
+    """Return the baseline ``[H,S,A]``; NaN where decisions are handed back."""
+    if not isinstance(baseline, str):
+        return given_policy(f, "baseline", baseline)
+    if baseline != HAND_BACK:
+        raise InvalidOption(
+            f"baseline must be a policy [H,S,A] or {HAND_BACK!r}, got {baseline!r}."
         )
-        guard.restore({**arrays, **{f"guarded.{k}": v for k, v in inner.items()}})
-        return guard
+    return np.full((f.H, f.S, f.A), np.nan)
+
+
+def _as_budget(value: ArrayLike, least: Float) -> Float:
+    """Return the budget ``[m]``, in the user's units, of which an episode can cost `least`."""
+    budget = as_floats("budget", value, error=InvalidOption)
+    if budget.shape not in ((), least.shape) or (budget < least * (1.0 - ROUNDING)).any():
+        m = len(least)
+        each = f", or one for each of the {m} constraints," * (m > 1)
+        ends = ", ".join(f"{end:g}" for end in least)
+        raise InvalidOption(
+            f"budget is {budget.tolist()}; expected a number{each} of at least {ends}: one episode can cost as "
+            "much."
+        )
+    return np.array(np.broadcast_to(budget, least.shape))
+
+
+KNOWN[Guard.name] = Guard

@@ -5,25 +5,27 @@ What differs between the two records outside of the compiled step: how they are 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import Float
+from ..errors import InvalidOption
 from ..evidence.differences import Declared
 from ..evidence.interface import Interface
 from ..evidence.totals import Totals, check_totals_state, grow_totals, make_totals, total_rates
 from ..spot.optimism import Radii, threshold_bounds
 from ..spot.window import Window, check_window, empty_window, grow_window, rebuild_tree
-from .options import Options
+from ..states import flatten
+from .options import LARGEST, AnyOptions, DualOptions, Options
 
 Limits = Window | Totals
 
 
-def empty_limits(f: Interface, options: Options, declared: Declared) -> Limits:
-    """The record that a learner with these options begins with."""
+def empty_limits(f: Interface, options: AnyOptions, declared: Declared) -> Limits:
+    """Return the record that a learner with these options begins with."""
     known = options.thresholds is not None
+    if not isinstance(options, Options):
+        return empty_window(f.H, 1, f.m, 1.0)  # its limits are in its state
     if options.estimator == "total" and not known:
         rates = total_rates(
             f.m, f.H, options.delta,
@@ -56,18 +58,38 @@ def derive_bounds(limits: Limits, radii: Radii, lower: Float, upper: Float) -> N
 def limits_arrays(limits: Limits) -> dict[str, NDArray]:
     """What a file holds of them."""
     if isinstance(limits, Totals):
-        means = limits.state.means._asdict()
-        plain = {k: v for k, v in limits.state._asdict().items() if k != "means"}
-        found = {f"means.{k}": v for k, v in means.items() if k != "terms"}
-        return {**found, **plain, "bounds": limits.bounds}
-    return {k: v for k, v in limits._asdict().items() if k != "tree"}
+        return flatten({**limits.state._asdict(), "bounds": limits.bounds})
+    return flatten(limits)
 
 
 def restored_limits(fresh: Limits, arrays: dict[str, NDArray]) -> Limits:
     """What a file holds, if it can belong to a learner that began with `fresh`."""
     if isinstance(fresh, Totals):
         return check_totals_state(fresh, arrays)
-    fields: Any = arrays
-    window = check_window(fresh, Window(**fields, tree=fresh.tree))
+    window = check_window(fresh, arrays)
     rebuild_tree(window)
     return window
+
+
+def first_bounds(f: Interface, options: AnyOptions, declared: Declared) -> tuple[Float, Float]:
+    """Return the bounds ``[m]`` of the thresholds before the first episode, inside."""
+    if options.thresholds is not None:
+        return declared.alpha.copy(), declared.alpha.copy()
+    return np.zeros(f.m), np.full(f.m, float(f.H))
+
+
+def inside_slack(f: Interface, slack: ArrayLike) -> float:
+    """Return the room of a safe policy, inside: the smallest over the constraints."""
+    values = np.asarray(slack, float)
+    if values.shape not in ((), (f.m,)) or not (values > 1.0 / LARGEST).all():
+        raise InvalidOption(
+            f"slack must be a positive number, or one for each of the {f.m} constraints, got {slack!r}."
+        )
+    return float((values / np.abs(f.units.constraints.scale)).min())
+
+
+def dual_bound(f: Interface, options: DualOptions) -> float:
+    """Return the bound of the multipliers (D4); from `slack` it is 2 H / slack, slack brought inside."""
+    if options.rho is not None:
+        return options.rho
+    return 2.0 * f.H / inside_slack(f, options.slack)

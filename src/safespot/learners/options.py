@@ -23,7 +23,7 @@ from pydantic import (
 )
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
-from ..arrays import Episode, Policy, as_count, as_floats, frozen
+from ..arrays import Episode, Float, Policy, as_count, as_floats, frozen
 from ..errors import InvalidOption, unknown
 from ..evidence.meter import as_delta
 
@@ -214,6 +214,16 @@ class AnyOptions:
     def xi(self) -> float:
         """The weight of the optimistic bound."""
         return STANCES[self.stance] if isinstance(self.stance, str) else float(self.stance)
+
+    @property
+    def declares_totals(self) -> bool:
+        """Whether an episode's totals are known to lie in smaller ranges than those of H steps."""
+        return self.constraint_totals is not None or self.threshold_totals is not None
+
+    def between(self, lower: Float, upper: Float) -> Float:
+        """Return ``alpha_xi = xi lower + (1 - xi) upper``: what the stance chooses between two bounds."""
+        chosen: Float = self.xi * lower + (1.0 - self.xi) * upper
+        return chosen
 
 
 @option_record

@@ -115,6 +115,17 @@ def empty_phases(pi: Policy, totals: TotalRates, m: int, counts: int) -> PhaseSt
     )  # fmt: skip
 
 
+def phase_length(clock: Int, first: int) -> int:
+    """Return how long the phase is: as long as all before it, and at least `first`."""
+    return max(first, int(clock[BEGAN] - clock[LOGGED]))
+
+
+def trial_length(clock: Int, first: int) -> int:
+    """Return how long the phase's trial is, or will be."""
+    begins = clock[ENDS] if clock[PART] == EXPLORING else clock[TRIED]
+    return max(1, int(clock[BEGAN] + phase_length(clock, first) - begins))
+
+
 @step_for(PhaseRates)
 def phase_step(
     rates: PhaseRates,

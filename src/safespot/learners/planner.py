@@ -16,19 +16,21 @@ from abc import abstractmethod
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from ..arrays import SUM_TOLERANCE, Float, InsideEpisode, Int, Policy, as_policy
-from ..errors import InvalidModel, InvalidOption
+from ..arrays import Float, InsideEpisode, Int, Policy
+from ..errors import InvalidFile
 from ..spot.limits import learn_thresholds
 from ..spot.optimism import Radii
 from ..spot.visits import Statistics, add_visit
 from ..spot.window import Window
 from .compiled_step import DUE, STAYED, step_for
 from .counts import shared_counts
-from .learner import Learner, epoch_at
-from .limits import derive_bounds
-from .options import REPLAN
+from .doubling import Epoch, epoch_at, epoch_radii, is_over
+from .limits import derive_bounds, first_bounds
+from .options import REPLAN, Options
+from .policies import is_policy, uniform_policy
+from .tabular import TabularLearner
 
 
 class PlannerRates(NamedTuple):
@@ -51,11 +53,14 @@ class PlannerState(NamedTuple):
     due: Int  # [1]: whether a plan is due
 
 
-class Planner(Learner):
+class Planner(TabularLearner):
     """A learner with a `plan`."""
 
+    options: Options
     state: PlannerState
     rates: PlannerRates
+    epoch: Epoch
+    carried = ("pi", "lam", "finished", "planned", "due")
     replan = "always"  # when a plan is due, unless an option says
     bernstein = True  # which of the two transition radii its bonus may take
 
@@ -63,18 +68,16 @@ class Planner(Learner):
         super().__init__(*interface, **options)
         self._rows: dict[str, Float] = {}
         f = self.interface
+        lower, upper = first_bounds(f, self.options, self.declared)
         self.state = PlannerState(
             pi=np.array(self.first_policy()),
             lam=np.zeros(f.m),
-            lower=np.zeros(f.m),
-            upper=np.full(f.m, float(f.H)),
+            lower=lower,
+            upper=upper,
             finished=np.zeros(1, np.int64),
             planned=np.zeros((f.H, f.S * f.A), np.int64),
             due=np.zeros(1, np.int64),
         )
-        limits = self._known_limits()
-        if limits is not None:
-            self.state.lower[:] = self.state.upper[:] = limits
         self._derive()
 
     @abstractmethod
@@ -90,9 +93,7 @@ class Planner(Learner):
 
     def first_policy(self) -> Policy:
         """What is played before the first plan: all admissible actions alike."""
-        mask = self.interface.mask
-        uniform: Policy = mask / mask.sum(axis=2, keepdims=True)
-        return uniform
+        return uniform_policy(self.interface)
 
     def counts(self) -> Statistics:
         """What a plan is made of: the statistics; where the steps are alike, each has the data of all of them.
@@ -106,17 +107,9 @@ class Planner(Learner):
         """The fields of the state that begin anew with an epoch (anytime use)."""
         return {}
 
-    def _given_policy(self, name: str, policy: ArrayLike) -> Policy:
-        """A policy among the options, checked."""
-        f = self.interface
-        try:
-            return as_policy(policy, (f.H, f.S, f.A), f.mask)
-        except InvalidModel as problem:
-            raise InvalidOption(f"{name}: {problem}") from None
-
     def settle(self) -> None:
         """Begin the next epoch where one has just ended, and make the plan that is due."""
-        if self.options.episodes is None and self.episode > self.epoch.last:
+        if is_over(self):
             due = np.array([int(self.rates.replan > 0)])
             self.state = self.state._replace(**self.begin_epoch(), due=due)
             self._derive()
@@ -129,7 +122,7 @@ class Planner(Learner):
         """All that follows from options and counts."""
         now = epoch_at(self.episode, self.options.episodes)
         self.rates = PlannerRates(
-            radii=self._radii(now, bernstein=self.bernstein),
+            radii=epoch_radii(self.interface, self.options, now, bernstein=self.bernstein),
             learned=self.options.thresholds is None,
             replan=REPLAN[getattr(self.options, "replan", self.replan)],
         )
@@ -137,18 +130,13 @@ class Planner(Learner):
             derive_bounds(self.window, self.rates.radii, self.state.lower, self.state.upper)
         self.epoch = now
 
-    def _carried(self) -> tuple[str, ...]:
-        return "pi", "lam", "finished", "planned", "due"
-
-    def _plausible(self, carried: dict[str, NDArray]) -> bool:
-        pi, planned = carried["pi"], carried["planned"]
-        return bool(
-            (pi >= 0.0).all()
-            and (np.abs(pi.sum(axis=2) - 1.0) <= SUM_TOLERANCE).all()
-            and (pi[~self.interface.mask] == 0.0).all()
-            and ((planned >= 0) & (planned <= self.statistics.n)).all()
-            and carried["due"][0] in (0, 1)
-        )
+    def _check_fields(self, fields: dict[str, Any], n: Int) -> None:
+        if not (
+            is_policy(self.interface, fields["pi"])
+            and (fields["planned"] <= n).all()
+            and fields["due"][0] <= 1
+        ):
+            raise InvalidFile("the policy, or when it was planned, contradicts the counts")
 
 
 @step_for(PlannerRates)

@@ -7,8 +7,32 @@ from numpy.typing import NDArray
 
 from ..arrays import Float, Int
 from ..evidence.interface import Interface
-from ..planning.counted import Pooled, row_starts
+from ..planning.counted import Counted, Known, Pooled, count_model, imagine, row_starts
 from ..spot.visits import Statistics, Successors
+
+
+class CountModels:
+    """Models of the counts of a learner with known payoffs; `totals` ``[2,m]`` are the declared ones."""
+
+    def __init__(self, f: Interface, known: Known, totals: Float) -> None:
+        self.interface, self.known, self.totals = f, known, totals
+        mask = f.mask[:1] if (f.mask == f.mask[:1]).all() else f.mask
+        self.mask = np.ascontiguousarray(mask).reshape(-1, f.S * f.A)
+
+    def count(self, statistics: Statistics, kappa: float, *, best: bool) -> Counted:
+        """Return the model of the counts with `kappa` imaginary visits to the best or the worst there can be."""
+        return self.of(pool(statistics, self.interface), kappa, best=best)
+
+    def of(self, pooled: Pooled, kappa: float, *, best: bool) -> Counted:
+        """Return the same of counts that are pooled already."""
+        imagined = imagine(self.interface.H, self.interface.m, kappa, self.totals, best=best)
+        return count_model(pooled, imagined, self.known, self.mask)
+
+
+def visits_of_pairs(n: Int, f: Interface) -> Int:
+    """Return the visits of every pair, of all steps together where they are alike, from those of each ``[H, S*A]``."""
+    visits: Int = n.sum(axis=0) if f.stationary else n.reshape(-1)
+    return visits
 
 
 def pool(statistics: Statistics, f: Interface) -> Pooled:

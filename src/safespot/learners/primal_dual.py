@@ -6,27 +6,30 @@ from abc import abstractmethod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..arrays import Int
+from ..errors import InvalidFile
 from ..spot.optimism import refresh_all
 from ..spot.updates import softmax
-from .learner import Epoch, Learner, epoch_at
-from .limits import derive_bounds
+from .doubling import Epoch, epoch_at, is_over
+from .limits import derive_bounds, dual_bound, first_bounds
 from .options import DualOptions
+from .tabular import TabularLearner
 
 
-class PrimalDual(Learner):
+class PrimalDual(TabularLearner):
     """A learner whose policy is the softmax of logits, and whose step is a kernel (`compiled_step`)."""
 
     options: DualOptions
+    epoch: Epoch
+    carried = ("logits", "lam", "finished")
 
     def __init__(self, *interface: Any, **options: Any) -> None:
         super().__init__(*interface, **options)
-        self.rho = self._rho(self.options)
+        self.rho = dual_bound(self.interface, self.options)
         self.state = self._empty_state()
-        limits = self._known_limits()
-        if limits is not None:
-            self.state.lower[:] = self.state.upper[:] = limits
+        bounds = first_bounds(self.interface, self.options, self.declared)
+        self.state.lower[:], self.state.upper[:] = bounds
         self._derive()
 
     @abstractmethod
@@ -39,7 +42,7 @@ class PrimalDual(Learner):
 
     def settle(self) -> None:
         """Begin the next epoch where one has just ended (anytime use)."""
-        if self.options.episodes is None and self.episode > self.epoch.last:
+        if is_over(self):
             self._begin_epoch()
 
     def _begin_epoch(self) -> None:
@@ -71,13 +74,11 @@ class PrimalDual(Learner):
             state.max_deficit,
         )
 
-    def _carried(self) -> tuple[str, ...]:
-        return "logits", "lam", "finished"
-
-    def _plausible(self, carried: dict[str, NDArray]) -> bool:
-        logits = carried["logits"]
-        return bool(
+    def _check_fields(self, fields: dict[str, Any], n: Int) -> None:
+        logits = fields["logits"]
+        if not (
             (logits <= 0.0).all()
             and (np.exp(logits).sum(axis=2) > 0.49).all()
             and ((logits == -np.inf) == ~self.interface.mask).all()
-        )
+        ):
+            raise InvalidFile("its logits are those of no policy")

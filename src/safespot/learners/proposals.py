@@ -31,7 +31,7 @@ from .epoch_trials import TrialRates
 from .phases import BREAKS, Memory, PhaseState
 
 
-class Proposal(NamedTuple):
+class MarginPlan(NamedTuple):
     """A plan to try."""
 
     plan: Plan
@@ -49,7 +49,7 @@ def propose(
     recipe: Recipe,
     *,
     proof: bool,
-) -> Proposal:
+) -> MarginPlan:
     """The plan for `limits` ``[m]``, on the `side` 1 - 2 xi of them; `needs` ``[m]`` is what its trial needs.
 
     With `proof` a first proof is worth more than reward: where no policy has the margin, the plan with the largest one
@@ -62,7 +62,7 @@ def propose(
         shown=memory[Memory.ERROR], last=last, proof=proof,
     )  # fmt: skip
     values = standard_errors(model, known, plan.policy, t)[0]
-    return Proposal(plan, room, values[1:] - (state.lower + state.upper) / 2.0)
+    return MarginPlan(plan, room, values[1:] - (state.lower + state.upper) / 2.0)
 
 
 def plan_with_margin(

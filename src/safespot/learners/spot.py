@@ -15,9 +15,8 @@ import numpy as np
 
 from ..spot.step import Scratch, SpotRates, SpotState, spot_step
 from ..spot.updates import workspace
-from ..theory import scale_to_leave_cap
 from .compiled_step import register
-from .learner import Epoch
+from .doubling import Epoch, epoch_radii
 from .options import SpotOptions
 from .primal_dual import PrimalDual
 
@@ -93,7 +92,7 @@ class Spot(PrimalDual):
         if step is None:
             step = times * self.rho / math.sqrt(f.m * f.H**2 * length)
         return SpotRates(
-            radii=self._radii(now, bernstein=o.bonus == "bernstein"),
+            radii=epoch_radii(f, o, now, bernstein=o.bonus == "bernstein"),
             eta=float(eta),
             step=float(step),
             xi=o.xi,
@@ -101,12 +100,6 @@ class Spot(PrimalDual):
             start=f.S if f.start is None else f.start,
             learned=o.thresholds is None,
         )
-
-    def _bonus_scale(self, T: int, delta: float) -> float:
-        f, given = self.interface, self.options.bonus_scale
-        if isinstance(given, str):
-            return scale_to_leave_cap(f.S, f.A, f.H, f.m, T, delta=delta)
-        return given
 
 
 register(SpotRates, spot_step)

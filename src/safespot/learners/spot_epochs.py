@@ -26,31 +26,21 @@ share ``delta / (2 k (k+1))``, the thresholds have half of delta. No model, no M
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import SUM_TOLERANCE, Episode, Int, Policy, frozen
-from ..errors import InvalidEpisode, InvalidOption
+from ..arrays import Episode, Int, Policy, frozen
+from ..errors import InvalidEpisode, InvalidOption, warn
 from ..evidence.behaviour import as_behaviour
-from ..evidence.certificate import policy_digest
-from ..evidence.interface import Doubts
-from ..evidence.totals import TotalRates, bounds_fit, grow_totals, total_rates
-from ..planning.counted import Counted, count_model, imagine
+from ..evidence.doubts import Doubts
+from ..evidence.totals import TotalRates, grow_totals, total_rates
+from ..planning.counted import Counted
 from ..planning.errors import standard_errors
-from ..spot.window import Window, empty_window
-from ..syscalls import InterruptsDeferred
 from . import history, phases
 from .compiled_step import observe_episode
-from .epoch_files import (
-    PARTS,
-    certificate_arrays,
-    read_certificates,
-    read_records,
-    record_arrays,
-)
+from .epoch_files import certificate_arrays, check_phases, read_certificates
 from .epoch_options import EpochsOptions, Recipe, explore_budget, first_policy, known_payoffs
 from .epoch_trials import (
     BROKEN,
@@ -67,14 +57,15 @@ from .epoch_trials import (
     value_spread,
 )
 from .exploring import Exploration, explore
-from .learner import Learner
+from .learner import Proofs
 from .phases import Memory, PhaseRates, PhaseState, empty_phases
-from .pooling import pool
-from .proposals import Proposal, propose, trial_needs
-from .stationarity import contradictions
+from .pooling import CountModels, visits_of_pairs
+from .proposals import MarginPlan, propose, trial_needs
+from .stationarity import warn_of_contradictions
+from .tabular import TabularLearner
 
 
-class SpotEpochs(Learner):
+class SpotEpochs(TabularLearner):
     """Explores, proposes and tries in phases of doubling length; what is proven on the way is in `certificates`.
 
     Its first arguments are ``problem.interface``, its options those of `EpochsOptions`. `log` are episodes of the past,
@@ -101,6 +92,10 @@ class SpotEpochs(Learner):
     options: EpochsOptions
     state: PhaseState
     rates: PhaseRates
+    carried = (
+        "pi", "lam", "lower", "upper", "finished", "clock", "planned", "spent", "memory",
+        "totals", "trial", "before", "exploring",
+    )  # fmt: skip
 
     def __init__(
         self, *interface: Any, log: Any = None, behaviour: ArrayLike | None = None, **options: Any
@@ -118,13 +113,10 @@ class SpotEpochs(Learner):
             f.m, f.H, o.delta / 2.0, independent_hints=o.independent_hints,
             shared_threshold=o.shared_threshold, window=o.window, limits=self.declared.limits,
         )  # fmt: skip
-        self._known = known_payoffs(f, o)
+        self.models = CountModels(f, known_payoffs(f, o), self.declared.values)
         self._budget = explore_budget(f, self.declared, o.explore_budget)
         self._certificates: tuple[Certified, ...] = ()
         self._warned = self._told_doubts = False
-        self._mask = np.ascontiguousarray(
-            f.mask[:1] if (f.mask == f.mask[:1]).all() else f.mask
-        ).reshape(-1, f.S * f.A)
         counts = f.S * f.A if f.stationary else f.H * f.S * f.A
         state = empty_phases(first_policy(f, o.baseline), self._totals, f.m, counts)
         before = look_back(self._totals, state.totals, 0, self.recipe.first_phase)
@@ -157,10 +149,15 @@ class SpotEpochs(Learner):
             return None
         model = self._pessimistic()
         rewards = [
-            standard_errors(model, self._known, each.policy, self.episode - 1)[0][0]
+            standard_errors(model, self.models.known, each.policy, self.episode - 1)[0][0]
             for each in self._certificates
         ]
         return self._certificates[int(np.argmax(rewards))]
+
+    @property
+    def proofs(self) -> Proofs:
+        """What was played when, and what was proven."""
+        return Proofs(True, self.history, self.certificates, len(self._budget) > 0)
 
     @property
     def history(self) -> tuple[history.Part, ...]:
@@ -175,27 +172,12 @@ class SpotEpochs(Learner):
         `played` is the policy, or its digest (`policy_digest`), where it was not `policy`: then the episode is counted,
         and the trial goes without it. An episode in which somebody else took over is no such one (`Learner.observe`).
         """
-        inside = self.check(episode)
-        _, digest = self.identify(played)
-        own = digest is None or digest == policy_digest(self.state.pi)
-        with InterruptsDeferred():
-            self.interface.doubts.note(episode)
-            self.make_room()
-            self.state.clock[phases.OWN] = own
-            observe_episode(self.rates, self.state, self.statistics, self.window, inside)
-            self.settle()
-        self._tell_doubts()
-
-    def _tell_doubts(self) -> None:
-        """Warn once where the data contradict what the budget for exploring rests on."""
-        if not len(self._budget) or self._told_doubts:
-            return
-        if doubts := self.interface.doubts.sentences():
+        super().observe(episode, played)
+        if len(self._budget) and not self._told_doubts and (doubts := self.doubts.sentences()):
             self._told_doubts = True
-            warnings.warn(
+            warn(
                 f"nothing proves any more that explore_budget is kept: {'; '.join(doubts)}. Begin anew, with ranges "
-                "that all signals lie in.",
-                stacklevel=3,
+                "that all signals lie in."
             )
 
     # Between episodes
@@ -205,11 +187,6 @@ class SpotEpochs(Learner):
         """``[1]``, the clock's own entry: whether this learner's policy played the episode."""
         flag: Int = self.state.clock[phases.OWN : phases.OWN + 1]
         return flag
-
-    @property
-    def episodes_to_settle(self) -> int | None:
-        """Any number: the step itself says when there is something to decide."""
-        return None
 
     def settle(self) -> None:
         """Decide what is due: the trial's outcome, the next part of the phase, the next plan."""
@@ -229,8 +206,8 @@ class SpotEpochs(Learner):
         clock, t = state.clock, int(state.finished[0])
         certificates = self._certificates
         if clock[phases.VERDICT] == KEPT:
-            if self.options.window == 1.0 and not self.interface.doubts.sentences():
-                certificates = (*certificates, self._certify())
+            if self.options.window == 1.0 and not self.doubts.sentences():
+                certificates = (*certificates, self._certificate())
             clock[phases.VERDICT] = ISSUED
         part, over = clock[phases.PART], t >= clock[phases.ENDS]
         if part == phases.EXPLORING:
@@ -259,27 +236,29 @@ class SpotEpochs(Learner):
         clock[phases.BEGAN] = state.finished[0]
         clock[phases.VERDICT] = OPEN
         clock[phases.PART] = phases.EXPLORING
-        clock[phases.ENDS] = clock[phases.BEGAN] + self._length(clock)
+        clock[phases.ENDS] = clock[phases.BEGAN] + phases.phase_length(
+            clock, self.recipe.first_phase
+        )
         state = state._replace(memory=memory)
-        self._look_for_contradictions()
-        return self._begin_trial(state) if self._overspent() else self._explore(state, begin=True)
+        if self.interface.stationary and not self._warned:
+            self._warned = warn_of_contradictions(self.statistics, self.interface.A)
+        if self._overspent():
+            return self._begin_trial(state)
+        return self._explore(state, begin=True)
 
-    def _length(self, clock: NDArray) -> int:
-        """How long the phase is: as long as all before it."""
-        return max(self.recipe.first_phase, int(clock[phases.BEGAN] - clock[phases.LOGGED]))
-
-    def _trial_length(self, clock: NDArray) -> int:
-        """How long the phase's trial is, or will be."""
-        exploring = clock[phases.PART] == phases.EXPLORING
-        begins = clock[phases.ENDS] if exploring else clock[phases.TRIED]
-        return max(1, int(clock[phases.BEGAN] + self._length(clock) - begins))
+    def _overspent(self) -> bool:
+        """Return whether one more exploring episode could exceed the budget."""
+        reach = self.state.spent - self.declared.least
+        return bool(len(self._budget) and (reach > self._budget).any())
 
     def _explore(self, state: PhaseState, *, begin: bool = False) -> PhaseState:
         """The exploring plan of now; where a phase begins, how long it explores."""
         clock, t = state.clock, int(state.finished[0])
         plan, share = self._exploration(state)
         if begin:
-            clock[phases.ENDS] = t + max(1, math.floor(share * self._length(clock)))
+            clock[phases.ENDS] = t + max(
+                1, math.floor(share * phases.phase_length(clock, self.recipe.first_phase))
+            )
         clock[phases.GROWN] = 0
         pause = plan.work // (self.recipe.work * self.interface.H)
         clock[phases.NEXT] = t + max(1, t // self.recipe.patience, pause)
@@ -293,9 +272,14 @@ class SpotEpochs(Learner):
         memory[Memory.PRICE] = plan.multipliers
         clock[phases.PART] = phases.TRYING
         clock[phases.TRIED] = state.finished[0]
-        clock[phases.ENDS] = clock[phases.BEGAN] + self._length(clock)
+        clock[phases.ENDS] = clock[phases.BEGAN] + phases.phase_length(
+            clock, self.recipe.first_phase
+        )
         before = look_back(
-            self._totals, state.totals, int(state.finished[0]), self._trial_length(clock)
+            self._totals,
+            state.totals,
+            int(state.finished[0]),
+            phases.trial_length(clock, self.recipe.first_phase),
         )
         return state._replace(
             pi=plan.policy, lam=plan.multipliers, memory=memory,
@@ -315,102 +299,66 @@ class SpotEpochs(Learner):
             clock[phases.BREAKS] += 1
         elif self.options.baseline is not None:
             clock[phases.DISTRUSTED] = 1
-            warnings.warn(
-                "the baseline breaks a limit, as its own episodes prove; it is not played any more.",
-                stacklevel=4,
+            warn(
+                "the baseline breaks a limit, as its own episodes prove; it is not played any more."
             )
         state = state._replace(memory=memory)
-        safe = self._safe(clock)
-        if safe is None:
+        if (best := self.certified) is not None:
+            safe = best.policy
+        elif self.options.baseline is not None and not clock[phases.DISTRUSTED]:
+            safe = first_policy(self.interface, self.options.baseline)
+        else:
             return self._begin_phase(state)
         clock[phases.PART] = phases.RETREATED  # until the end of the phase, as the trial would
         return state._replace(pi=np.array(safe))
 
-    def _safe(self, clock: NDArray) -> Policy | None:
-        """The policy to retreat to, if there is one."""
-        best = self.certified
-        if best is not None:
-            return best.policy
-        if self.options.baseline is not None and not clock[phases.DISTRUSTED]:
-            return first_policy(self.interface, self.options.baseline)
-        return None
-
-    def _overspent(self) -> bool:
-        """Whether one more exploring episode could exceed the budget."""
-        reach = self.state.spent - self.declared.least
-        return bool(len(self._budget) and (reach > self._budget).any())
-
     # Plans and certificates
 
     def _optimistic(self) -> Counted:
-        """The model of the counts with imaginary visits to the best there can be."""
-        return self._model(self.recipe.optimism, best=True)
+        """Return the model of the counts with imaginary visits to the best there can be."""
+        return self.models.count(self.statistics, self.recipe.optimism, best=True)
 
     def _pessimistic(self) -> Counted:
-        """The same with the worst."""
-        return self._model(self.recipe.pessimism, best=False)
-
-    def _model(self, kappa: float, *, best: bool) -> Counted:
-        f = self.interface
-        imagined = imagine(f.H, f.m, kappa, self.declared.values, best=best)
-        return count_model(pool(self.statistics, f), imagined, self._known, self._mask)
+        """Return the model of the counts with imaginary visits to the worst there can be."""
+        return self.models.count(self.statistics, self.recipe.pessimism, best=False)
 
     def _exploration(self, state: PhaseState) -> Exploration:
         """The optimistic plan of now; where a phase begins, the share of it that the plan is worth."""
         begins = state.finished[0] == state.clock[phases.BEGAN]
         return explore(
-            self._optimistic(), self._known, state, self.limits, self._side, self.recipe,
+            self._optimistic(), self.models.known, state,
+            self.limits, self.options.side, self.recipe,
             sure=self._pessimistic() if begins else None,
         )  # fmt: skip
 
-    def _propose(self, state: PhaseState, *, trial: bool) -> Proposal:
+    def _propose(self, state: PhaseState, *, trial: bool) -> MarginPlan:
         """The pessimistic plan with the margin that the coming trial needs; `trial`: it is to be tried."""
         clock = state.clock
-        phase, length = int(clock[phases.PHASE]), self._trial_length(clock)
+        phase, length = (
+            int(clock[phases.PHASE]),
+            phases.trial_length(clock, self.recipe.first_phase),
+        )
         if (
             clock[phases.PART] != phases.EXPLORING
         ):  # the next phase's: as much of it, and it is twice as long
-            share = length / self._length(clock)
-            phase, length = (
-                phase + 1,
-                math.ceil(
-                    share * (clock[phases.BEGAN] - clock[phases.LOGGED] + self._length(clock))
-                ),
-            )
+            whole = phases.phase_length(clock, self.recipe.first_phase)
+            seen = clock[phases.BEGAN] - clock[phases.LOGGED]
+            phase, length = phase + 1, math.ceil(length / whole * (seen + whole))
         rates = self._trial_rates(phase, length)
         hints = hint_spread(self._totals, state.totals, self.declared.limits)
         needs = trial_needs(rates, state, hints, length, self.recipe, trial=trial)
         return propose(
-            self._pessimistic(), self._known, state, self.limits, self._side, needs, self.recipe,
+            self._pessimistic(), self.models.known, state, self.limits, self.options.side, needs, self.recipe,
             proof=trial and not self._certificates,
         )  # fmt: skip
 
-    @property
-    def _side(self) -> float:
-        """On which side of the limits a margin lies: 1 above, -1 below."""
-        return 1.0 - 2.0 * self.options.xi
-
-    def _certify(self) -> Certified:
+    def _certificate(self) -> Certified:
         """The certificate of the trial that has just decided."""
         state = self.state
         return certify_trial(
             self.interface, self.rates.trial, state.trial, state.pi, state.lower, state.upper,
-            self.options.delta, int(state.finished[0]),
+            self.options.delta, int(state.finished[0]), self.doubts,
         )  # fmt: skip
-
-    def _look_for_contradictions(self) -> None:
-        """Warn once where the steps of some pairs contradict that they are alike."""
-        if self.interface.stationary and not self._warned:
-            found = contradictions(self.statistics, self.interface.A)
-            if found:
-                self._warned = True
-                shown = ", ".join(f"state {s} action {a}" for s, a in found[:5])
-                more = f" and {len(found) - 5} more" if len(found) > 5 else ""
-                warnings.warn(
-                    f"the interface says that all steps are alike, and the data contradict it: {shown}{more}. Plans "
-                    "suffer; certificates do not rest on it. Declare stationary=False, or let states tell the step.",
-                    stacklevel=5,
-                )
 
     def _read(self, log: Any, *, tried: bool) -> None:
         """Count the episodes of a log; the learner's own phases begin after them.
@@ -422,16 +370,15 @@ class SpotEpochs(Learner):
             propensities = getattr(log, "propensities", None)
             as_behaviour(self.state.pi, self.interface, episodes, propensities)
         doubts = Doubts.of(episodes)
-        self.interface.doubts.add(vars(doubts))  # before a trial of the first ones is decided
+        self.doubts.add(vars(doubts))  # before a trial of the first ones is decided
         if said := doubts.sentences():
-            warnings.warn(
-                f"of the log, {'; '.join(said)}. So nothing can be certified from this learner's data.",
-                stacklevel=3,
+            warn(
+                f"of the log, {'; '.join(said)}. So nothing can be certified from this learner's data."
             )
         clock, broken = self.state.clock, False
         clock[phases.ENDS] = np.iinfo(np.int64).max  # nothing else is decided meanwhile
         for episode in episodes:
-            inside = self.check(episode)
+            inside = self.check(episode).inside
             self.make_room()
             clock[phases.OWN] = tried and not broken
             observe_episode(self.rates, self.state, self.statistics, self.window, inside)
@@ -452,74 +399,38 @@ class SpotEpochs(Learner):
 
     # What follows from options and state, and files
 
-    def _empty_window(self) -> Window:
-        """None: totals bound the thresholds."""
-        return empty_window(self.interface.H, 1, self.interface.m, 1.0)
-
-    def _phase_rates(self, clock: NDArray) -> PhaseRates:
-        """The rates of a phase: its share of delta, and how long its trial is."""
-        f, o, k = self.interface, self.options, int(clock[phases.PHASE])
-        length = self.recipe.first_phase if k == 1 else self._trial_length(clock)
-        return PhaseRates(
-            totals=self._totals,
-            trial=self._trial_rates(k, length),
-            shared=f.stationary,
-            narrow=self.declares_totals,
-            budget=self._budget,
-            budget_level=np.full(f.m, math.log(f.m / o.delta)),
-        )
-
     def _trial_rates(self, k: int, length: int) -> TrialRates:
-        """The rates of the trial of phase k, with its share of delta."""
+        """Return the rates of the trial of phase k, with its share of delta."""
         share = self.options.delta / (2.0 * k * (k + 1))
         learned = self.options.thresholds is None
         return trial_rates(self.declared, share, length, learned=learned)
 
     def _derive(self) -> None:
-        self.rates = self._phase_rates(self.state.clock)
-
-    def _carried(self) -> tuple[str, ...]:
-        return "pi", "lam", "lower", "upper", "finished", "clock", "planned", "spent", "memory"
-
-    def _plausible(self, carried: dict[str, NDArray]) -> bool:
-        pi, clock = carried["pi"], carried["clock"]
-        finished = int(carried["finished"][0])
-        counted = self._counted()
-        return bool(
-            (pi >= 0.0).all()
-            and (np.abs(pi.sum(axis=2) - 1.0) <= SUM_TOLERANCE).all()
-            and (pi[~self.interface.mask] == 0.0).all()
-            and bounds_fit(self._totals, self.interface.H, carried["lower"], carried["upper"])
-            and (clock >= 0).all()
-            # Every phase but the first begins after an episode of its own.
-            and 1 <= clock[phases.PHASE] <= finished + 1
-            and clock[phases.PART] <= phases.RETREATED
-            and clock[phases.VERDICT] <= ISSUED
-            and (clock[[phases.BEGAN, phases.TRIED, phases.LOGGED]] <= finished).all()
-            and ((carried["planned"] >= 0) & (carried["planned"] <= counted)).all()
-            and np.isfinite(carried["memory"]).all()
-            and np.isfinite(carried["spent"]).all()
+        f, o, clock = self.interface, self.options, self.state.clock
+        k, first = int(clock[phases.PHASE]), self.recipe.first_phase
+        length = first if k == 1 else phases.trial_length(clock, first)
+        self.rates = PhaseRates(
+            totals=self._totals,
+            trial=self._trial_rates(k, length),
+            shared=f.stationary,
+            narrow=o.declares_totals,
+            budget=self._budget,
+            budget_level=np.full(f.m, math.log(f.m / o.delta)),
         )
 
-    def _counted(self) -> NDArray:
-        """The visits of every pair, shared or not."""
-        n = self.statistics.n
-        return n.sum(axis=0) if self.interface.stationary else n.reshape(-1)
+    def _check_fields(self, fields: dict[str, Any], n: Int) -> None:
+        check_phases(fields, self.interface, self._totals, visits_of_pairs(n, self.interface))
 
     def arrays(self) -> dict[str, NDArray]:
-        """The state, and what was certified."""
+        """Return the state, what was certified, and the history."""
         issued = certificate_arrays(self._certificates, self.state.pi.shape)
-        past = {"history": history.as_array(self._history)}
-        return super().arrays() | record_arrays(self.state) | issued | past
+        return super().arrays() | issued | {"history": history.as_array(self._history)}
 
     def restore(self, arrays: dict[str, NDArray]) -> None:
         """Go on from where `arrays` were taken; this learner must have the same interface and options."""
-        mine = {k: v for k, v in arrays.items() if k.partition(".")[0] in PARTS}
-        state, certificates, past = (
-            read_records(self.state, mine),
-            read_certificates(self.interface, mine),
-            history.from_array(mine["history"]),
-        )
-        super().restore({k: v for k, v in arrays.items() if k not in mine})
-        self.state = state._replace(visits=self._counted().copy())
+        certificates = read_certificates(self.interface, arrays)
+        past = history.from_array(arrays["history"])
+        super().restore(arrays)
+        visits = visits_of_pairs(self.statistics.n, self.interface).copy()
+        self.state = self.state._replace(visits=visits)
         self._certificates, self._history = certificates, past

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Float
+from ..errors import warn
 from ..planning.counted import Pooled
 from ..spot.visits import Statistics
 from .counts import counts
@@ -61,6 +62,19 @@ def differing_steps(n: NDArray, sums: Float, table: NDArray, A: int) -> list[tup
         if p * len(tested) * len(parts) < LEVEL:
             found.append((p, int(pair)))
     return [divmod(pair, A) for _, pair in sorted(found)]
+
+
+def warn_of_contradictions(statistics: Statistics, A: int) -> bool:
+    """Warn where the steps of some pairs contradict that they are alike; return whether they do."""
+    pairs = contradictions(statistics, A)
+    if pairs:
+        named = ", ".join(f"state {s} action {a}" for s, a in pairs[:5])
+        more = f" and {len(pairs) - 5} more" if len(pairs) > 5 else ""
+        warn(
+            f"the interface says that all steps are alike, and the data contradict it: {named}{more}. Plans "
+            "suffer; certificates do not rest on it. Declare stationary=False, or let states tell the step."
+        )
+    return bool(pairs)
 
 
 def _successors(table: Float, n: Float) -> tuple[float, int]:

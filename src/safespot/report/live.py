@@ -16,7 +16,7 @@ from ..arrays import Float
 from ..evidence.meter import SafetyMeter
 from ..experiments import Store
 from ..experiments.locks import at_work
-from ..learners import Guard, Learner, SpotEpochs
+from ..learners import Learner
 from ..learners.history import table
 from ..storage.following import Curve
 from . import panels, terminal
@@ -45,7 +45,8 @@ def learner_document(learner: Learner, meter: SafetyMeter, curve: Curve) -> dict
     """
     f, finished = learner.interface, learner.episode - 1
     limits = [_limit(learner, meter, i) for i in range(f.m)]
-    certificates = [_certified(each) for each in getattr(learner.guarded, "certificates", ())]
+    proofs = learner.proofs
+    certificates = [_certified(each) for each in proofs.certificates]
     return {
         "kind": "learner",
         "title": learner.name,
@@ -57,12 +58,10 @@ def learner_document(learner: Learner, meter: SafetyMeter, curve: Curve) -> dict
         "sizes": {"states": f.S, "actions": f.A, "steps": f.H, "limits": f.m},
         "limits": limits,
         "reward": _ends(meter.reward_bounds) if meter.episodes else None,
-        "epochs": [{"group": 0, **part} for part in table(learner.guarded.history, finished)]
-        if isinstance(learner.guarded, SpotEpochs)
-        else [],
+        "epochs": [{"group": 0, **part} for part in table(proofs.history, finished)],
         "certificates": certificates,
         "budget": _budget(learner),
-        "doubts": list(f.doubts.sentences()),
+        "doubts": list(learner.doubts.sentences()),
         "curve": _curve(curve, meter),
         "charts": _charts(learner, limits),
     }
@@ -136,19 +135,19 @@ def _certified(found: Any) -> dict[str, Any]:
 
 def _budget(learner: Learner) -> dict[str, Any] | None:
     """What a guard has spent of its budget; None: there is no guard."""
-    if not isinstance(learner, Guard):
+    spending, names = learner.proofs.spending, learner.interface.names
+    if spending is None:
         return None
-    names, spent = learner.interface.names, learner.spent
     return {
-        "said": f"The learner played {100.0 * learner.share:.1f} % of the episodes, the baseline the others. "
-        f"The baseline is proven: {listed(learner.baseline_verdict)}.",
+        "said": f"The learner played {100.0 * spending.share:.1f} % of the episodes, the baseline the others. "
+        f"The baseline is proven: {listed(spending.baseline_verdict)}.",
         "limits": [
             {
                 "name": names.limit(i),
                 "budget": float(budget),
-                "spent": [float(end[i]) for end in spent],
+                "spent": [float(end[i]) for end in spending.spent],
             }
-            for i, budget in enumerate(learner.budget)
+            for i, budget in enumerate(spending.budget)
         ],
     }
 
@@ -168,7 +167,7 @@ def _said(
         said.append(f"Violation an episode so far {listed(each)}; below 0 is room.")
     if certificates:
         said.append(f"A policy was certified first after episode {certificates[0]['episode']:,}.")
-    elif isinstance(learner.guarded, SpotEpochs):
+    elif learner.proofs.tries:
         said.append("No policy is certified yet.")
     return said
 
@@ -198,6 +197,6 @@ def _charts(learner: Learner, limits: list[dict[str, Any]]) -> dict[str, Spec]:
         f"meter-{i}": panels.meter(f"violation of {limit['name']}, summed", i)
         for i, limit in enumerate(limits)
     }
-    if isinstance(learner.guarded, SpotEpochs):
+    if learner.proofs.tries:
         made["epochs"] = panels.epochs([learner.name])
     return {name: {**chart, "config": CONFIG} for name, chart in made.items()}

@@ -9,7 +9,6 @@ from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 from pydantic import BaseModel, Field
 
 from .. import __version__
-from ..learners.spot_epochs import SpotEpochs
 from ..report.live import learner_document, live_page
 from ..storage.durable import DurableLearner
 from ..storage.following import Metered
@@ -210,12 +209,12 @@ def _state(durable: DurableLearner, metered: Metered) -> dict[str, Any]:
 
 def _certificate(durable: DurableLearner) -> CertificateAnswer:
     learner = durable.learner
-    if not isinstance(learner, SpotEpochs):
+    if not learner.proofs.tries:
         note = f"`{learner.name}` issues none by itself; safespot.certify says what its episodes prove."
         return CertificateAnswer(certificates=0, certified=None, note=note)
     found = learner.certified
     return CertificateAnswer(
-        certificates=len(learner.certificates),
+        certificates=len(learner.proofs.certificates),
         certified=None
         if found is None
         else {

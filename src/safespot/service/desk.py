@@ -31,9 +31,8 @@ from typing import Any, NamedTuple, TypeVar
 from ..arrays import Policy
 from ..errors import InvalidOption, SafespotError, SolverError
 from ..evidence.certificate import policy_digest
-from ..learners import Guard, Learner
 from ..storage.durable import DurableLearner
-from ..storage.journal import TICKET, Record
+from ..storage.journal import TICKET, EpisodeRecord
 from .commits import Commits
 from .episodes import ENDED, OPEN, VOID, OpenEpisode, Outcome, Rules, started
 from .ledger import Event, Ledger, as_line
@@ -82,7 +81,7 @@ class Desk:
     def __init__(self, durable: DurableLearner, names: Names, settings: Settings) -> None:
         self.durable, self.settings = durable, settings
         self.rules = Rules(durable.interface, names)
-        self._alone = keeps_budget(durable.learner)
+        self._alone = durable.learner.proofs.keeps_budget
         self.ledger = Ledger(durable.folder)
         self.counts: Counter[str] = Counter()
         self.commits = Commits(self.ledger, self.counts)
@@ -301,7 +300,7 @@ class Desk:
         self.counts["groups"] += 1
         return True
 
-    def _observe(self, durable: DurableLearner, records: list[Record]) -> Current:
+    def _observe(self, durable: DurableLearner, records: list[EpisodeRecord]) -> Current:
         try:
             durable.observe_group(records)
         except SolverError as problem:  # the episodes are counted; the next one plans again
@@ -375,10 +374,10 @@ class Desk:
             raise Refused(404, "unknown", "there is no such episode.")
         return episode
 
-    def _record(self, episode: OpenEpisode) -> Record:
+    def _record(self, episode: OpenEpisode) -> EpisodeRecord:
         observed = episode.observed or self.rules.as_episode(episode)
         chances = self.rules.chances(episode, observed)
-        return Record(
+        return EpisodeRecord(
             observed, chances, episode.digest, bytes.fromhex(episode.id), episode.version,
             len(episode.states),
         )  # fmt: skip
@@ -425,13 +424,6 @@ class Desk:
 def size_of(episode: OpenEpisode) -> int:
     """Return the bytes of an episode's lines."""
     return sum(map(len, episode.lines))
-
-
-def keeps_budget(learner: Learner) -> bool:
-    """Whether a learner stops in time for one more episode at its worst, which several at once would exceed."""
-    return (
-        isinstance(learner, Guard) or getattr(learner.options, "explore_budget", None) is not None
-    )
 
 
 def _plain(found: Outcome) -> dict[str, Any]:

@@ -18,13 +18,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from .. import files
-from ..errors import InUse, InvalidFile
+from ..errors import InUse, InvalidFile, warn
 from ..storage import journal
 from ..syscalls import Lock, take_lock
 
@@ -192,9 +191,8 @@ def _events(path: Path) -> tuple[list[Event], int]:
             end = place + len(line) + 1
         place += len(line) + 1
     if data[end:].strip(b"\0"):
-        warnings.warn(
-            f"{path} has a torn end: {len(data) - end} bytes from byte {end} on, which were not synced yet.",
-            stacklevel=4,
+        warn(
+            f"{path} has a torn end: {len(data) - end} bytes from byte {end} on, which were not synced yet."
         )
     return events, end
 

@@ -11,6 +11,7 @@ Only counts and sums are stored; what follows from them is derived elsewhere.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from ..arrays import Float, Int
 from ..errors import InvalidFile
 from ..kernels.jit import inlined, kernel
+from ..states import rebuild
 
 DENSE = 2**22  # entries of [H,S,S*A] up to which successors are counted in a dense block
 GROWTH = 1.25  # how much the pool of these lists grows
@@ -97,16 +99,10 @@ def grow_statistics(statistics: Statistics) -> Statistics:
     return statistics._replace(successors=new)
 
 
-def check_statistics(fresh: Statistics, loaded: Statistics) -> Statistics:
-    """`loaded` if it can belong to a learner that began with `fresh`: no kernel reads outside of it."""
-    pool, model = loaded.successors, fresh.successors
-    for name, array, like in (
-        *((name, getattr(loaded, name), getattr(fresh, name)) for name in loaded._fields[:-1]),
-        *((name, getattr(pool, name), getattr(model, name)) for name in pool._fields),
-    ):
-        free = name in ("actions", "states", "counts")  # the pool grows
-        if array.dtype != like.dtype or (array.shape != like.shape and not free):
-            raise InvalidFile(f"the array '{name}' has another shape or type than the learner")
+def check_statistics(fresh: Statistics, arrays: Mapping[str, NDArray]) -> Statistics:
+    """Return the statistics in a file, if a learner that began with `fresh` can have them: no kernel reads outside."""
+    loaded: Statistics = rebuild(fresh, arrays, grows=("actions", "states", "counts"))
+    pool = loaded.successors
     S = loaded.known.shape[1]
     A = loaded.n.shape[1] // S
     finished, visits = loaded.starts.sum(), loaded.n.reshape(*loaded.known.shape, A)
@@ -115,20 +111,19 @@ def check_statistics(fresh: Statistics, loaded: Statistics) -> Statistics:
     )  # those that are known, ascending, come first
     ends = pool.where + pool.room
     if not (
-        ((loaded.starts >= 0) & (loaded.starts <= MOST)).all()
-        and ((loaded.n >= 0) & (loaded.n <= finished)).all()
+        (loaded.starts <= MOST).all()
+        and (loaded.n <= finished).all()
         and (np.diff(loaded.n.sum(axis=1), prepend=finished) <= 0).all()  # episodes may end early
         and ((loaded.sums >= 0.0) & (loaded.sums <= loaded.n)).all()
         and (loaded.known == visits.any(axis=2)).all()
         and (loaded.how_many == loaded.known.sum(axis=1)).all()
-        and ((loaded.met >= 0) & (loaded.met < S)).all()
+        and (loaded.met < S).all()
         and ((loaded.met == met) | (np.arange(S) >= loaded.how_many[:, None])).all()
         and pool.actions.shape == pool.states.shape == pool.counts.shape == (len(pool.states),)
-        and ((pool.actions >= 0) & (pool.actions < A)).all()
-        and ((pool.states >= 0) & (pool.states < S)).all()
-        and 0 <= pool.used[0] <= len(pool.states)
-        and (pool.where >= 0).all()
-        and ((pool.length >= 0) & (pool.length <= pool.room) & (pool.room <= S * A)).all()
+        and (pool.actions < A).all()
+        and (pool.states < S).all()
+        and pool.used[0] <= len(pool.states)
+        and ((pool.length <= pool.room) & (pool.room <= S * A)).all()
         and (ends <= pool.used[0]).all()
         and (_successor_counts(pool, loaded.n.shape, A) == loaded.n).all()
     ):

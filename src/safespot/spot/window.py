@@ -8,6 +8,7 @@ tree, or where nothing is ever taken back by comparing with the last winner.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from ..arrays import Float, Int
 from ..errors import InvalidFile
 from ..kernels.jit import inlined, kernel
+from ..states import rebuild
 from .visits import MOST
 
 ROUNDING = 2.0**-52  # of a sum: twice what rounding may cut off of it
@@ -63,29 +65,24 @@ def grow_window(window: Window) -> Window:
     return window._replace(pairs=pairs, samples=samples, span=span)
 
 
-def check_window(fresh: Window, loaded: Window) -> Window:
-    """`loaded` if it can belong to a learner that began with `fresh`."""
-    for name in loaded._fields:
-        array, like = getattr(loaded, name), getattr(fresh, name)
-        free = name in ("pairs", "samples")  # the ring grows
-        same = array.shape[1:] == like.shape[1:] if free else array.shape == like.shape
-        if array.dtype != like.dtype or not same:
-            raise InvalidFile(f"the array '{name}' has another shape or type than the learner")
+def check_window(fresh: Window, arrays: Mapping[str, NDArray]) -> Window:
+    """Return the window in a file, if a learner that began with `fresh` can have it; its tree is to be rebuilt."""
+    loaded: Window = rebuild(fresh, arrays, grows=("pairs", "samples"), gaps=("samples",))
     capacity, (finished, length, oldest) = len(loaded.pairs), loaded.span
     pairs = loaded.n.shape[1]
     gamma = fresh.gamma[0]
-    ring = 0 <= length <= capacity and 0 <= oldest < capacity
+    ring = length <= capacity and oldest < capacity
     # A sum changes at most twice an episode, and is at most one more than the window's length.
     most = 2.0 * ROUNDING * (float(finished) + 1.0) * (float(length) + 1.0)
     if not (
         loaded.gamma[0] == gamma
-        and 0 <= finished <= MOST
+        and finished <= MOST
         and length == min(finished, finished if gamma == 1.0 else max(1, int(gamma * finished)))
-        and ((loaded.n >= 0) & (loaded.n <= length)).all()
+        and (loaded.n <= length).all()
         and (loaded.n.sum(axis=1) <= length).all()
         and len(loaded.samples) == capacity
         and (capacity > 0) == (len(fresh.pairs) > 0)
-        and ((loaded.pairs >= 0) & (loaded.pairs < pairs)).all()
+        and (loaded.pairs < pairs).all()
         and (ring or (capacity == 0 and oldest == 0))
         and not ((loaded.samples < 0.0) | (loaded.samples > 1.0)).any()
         and (np.abs(loaded.carries) <= most).all()

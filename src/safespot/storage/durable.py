@@ -25,7 +25,6 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-import warnings
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -37,13 +36,12 @@ from numpy.typing import ArrayLike
 from .. import files
 from ..arrays import Episode, Float, Policy
 from ..display import Displayed
-from ..errors import InUse, InvalidFile, InvalidOption, SolverError
+from ..errors import InUse, InvalidFile, InvalidOption, SolverError, warn
 from ..evidence.certificate import Certificate, policy_digest
 from ..evidence.interface import Interface
 from ..evidence.meter import SafetyMeter
 from ..evidence.mixture import Mixture
 from ..learners import Learner, load
-from ..learners.options import AnyOptions
 from ..syscalls import InterruptsDeferred, Lock
 from . import journal
 from .folder import (
@@ -87,6 +85,8 @@ def open(path: str | Path, learner: Learner | None = None) -> DurableLearner:
     if learner is not None and not isinstance(learner, Learner):
         raise InvalidOption(f"open takes a learner, got {type(learner).__name__}.")
     folder = files.as_path(path).absolute()  # the working directory may change
+    for written in journal.numbered(folder, "journal").values():
+        journal.check_format(written)
     with contextlib.ExitStack() as undo:
         try:
             owner = take(folder)
@@ -101,7 +101,8 @@ def open(path: str | Path, learner: Learner | None = None) -> DurableLearner:
 class DurableLearner(Displayed):
     """A learner whose every observed episode is on the disk; `open` makes it.
 
-    `learner` is the learner itself, for whoever reads it (`certify`). What it observes past this one is not kept.
+    `learner` is the learner itself, to be read: its options, multipliers and thresholds. What it observes past this one
+    is not kept.
 
     Examples:
         >>> import numpy as np
@@ -162,28 +163,10 @@ class DurableLearner(Displayed):
             return self.learner.interface
 
     @property
-    def options(self) -> AnyOptions:
-        """The learner's options."""
-        with self._alone():
-            return self.learner.options
-
-    @property
     def policy(self) -> Policy:
         """``[H,S,A]``: pi_t, for the coming episode."""
         with self._alone():
             return self.learner.policy
-
-    @property
-    def multipliers(self) -> Float:
-        """``[m]``: lambda_t."""
-        with self._alone():
-            return self.learner.multipliers
-
-    @property
-    def thresholds(self) -> Float:
-        """``[m]``: the episodic thresholds that the coming episode's update uses."""
-        with self._alone():
-            return self.learner.thresholds
 
     @property
     def threshold_bounds(self) -> tuple[Float, Float]:
@@ -260,14 +243,13 @@ class DurableLearner(Displayed):
         with self._alone():
             self._check_open()
             learner = self.learner
-            learner.check(episode)
-            policy, digest = learner.identify(played)
+            _, policy, digest = learner.check(episode, played)
             pi = learner.state.pi if digest is None else policy  # None: only its digest is known
             taken = np.arange(learner.interface.H), episode.states[:-1], episode.actions
             chances = np.full(len(episode.actions), np.nan) if pi is None else pi[taken]
-            self._record([journal.Record(episode, chances, digest)])
+            self._record([journal.EpisodeRecord(episode, chances, digest)])
 
-    def observe_group(self, records: Sequence[journal.Record]) -> None:
+    def observe_group(self, records: Sequence[journal.EpisodeRecord]) -> None:
         """The same for several episodes, in this order, with one sync for all of them.
 
         Each says by the digest of its policy who played it, the learner's own too: a policy may have changed since.
@@ -275,11 +257,10 @@ class DurableLearner(Displayed):
         with self._alone():
             self._check_open()
             for record in records:
-                self.learner.check(record.episode)
-                self.learner.identify(record.played)
+                self.learner.check(record.episode, record.played)
             self._record(records)
 
-    def _record(self, records: Sequence[journal.Record]) -> None:
+    def _record(self, records: Sequence[journal.EpisodeRecord]) -> None:
         """Write checked episodes down, and learn from them."""
         failed: SolverError | None = None
         with (
@@ -410,9 +391,8 @@ class DurableLearner(Displayed):
         try:
             load(now)
         except InvalidFile as problem:
-            warnings.warn(
-                f"{problem} The snapshots before it stay, and the learner is found again from these and the journals.",
-                stacklevel=5,
+            warn(
+                f"{problem} The snapshots before it stay, and the learner is found again from these and the journals."
             )
             return
         bad = set(damaged) - {now}
@@ -428,5 +408,5 @@ class DurableLearner(Displayed):
         path, snapshot = journal.place(self.folder, number), snapshot_at(self.folder, number)
         digest = bytes.fromhex(files.stored_checksum(snapshot))
         owner = journal.name_of(self.folder)
-        journal.create(path, f.H, f.m, number, owner, digest, f.doubts)
+        journal.create(path, f.H, f.m, number, owner, digest, self.learner.doubts)
         return journal.read(path), journal.lock(path)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..arrays import MARKS
 from ..errors import InvalidFile
-from ..evidence.interface import Doubts
+from ..evidence.doubts import Doubts
 from ..files import as_path
 from . import journal
 from .episode_table import Columns, step_columns, write_rows

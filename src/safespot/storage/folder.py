@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 
 from .. import files
 from ..arrays import MARKS, Episode
-from ..errors import InUse, InvalidEpisode, InvalidFile, InvalidOption, SolverError
+from ..errors import InUse, InvalidEpisode, InvalidFile, InvalidOption, SolverError, warn
 from ..evidence.meter import SafetyMeter
 from ..learners import Learner, load
 from ..syscalls import Lock, take_lock
@@ -91,6 +90,8 @@ def last_snapshot(folder: Path) -> tuple[list[Path], Learner]:
                 raise InvalidFile(f"{path} holds a learner after {learner.episode - 1} episodes.")
             if follows is not None and follows.hex() != files.stored_checksum(path):
                 raise InvalidFile(f"{path} is not the snapshot that {journals[number]} follows.")
+        except files.OtherVersion:
+            raise  # it is not damaged
         except InvalidFile as problem:
             bad.append(path)
             problems.append(str(problem))
@@ -107,9 +108,7 @@ def last_snapshot(folder: Path) -> tuple[list[Path], Learner]:
             alone,
         )
     for text in problems:
-        warnings.warn(
-            f"{text} The snapshot before it and the journals are used instead.", stacklevel=5
-        )
+        warn(f"{text} The snapshot before it and the journals are used instead.")
     return bad, learner
 
 
@@ -117,9 +116,9 @@ def catch_up(folder: Path, learner: Learner) -> journal.Journal | None:
     """Learn from every episode after the snapshot; returns the last journal, None if there is none."""
     found = None
     f = learner.interface
-    learner.told_beyond = True  # of these episodes, when they were played
+    learner.lifetime.warned = True  # of these episodes, when they were played
     for found in journal.chain(folder, learner.episode - 1):
-        f.doubts.become(found.doubts)
+        learner.doubts.copy_from(found.doubts)
         if (found.H, found.m) != (f.H, f.m):
             raise InvalidFile(f"{found.path} holds episodes of another shape than the learner's.")
         for k in range(len(found.records)):
@@ -131,24 +130,24 @@ def catch_up(folder: Path, learner: Learner) -> journal.Journal | None:
                     f"{found.path} holds an episode {found.first + k + 1} that does not fit the learner: {problem}"
                 ) from None
         if found.lost is not None:
-            warnings.warn(f"{found.path} has a torn end. Lost: {found.lost}.", stacklevel=5)
-    learner.told_beyond = False
+            warn(f"{found.path} has a torn end. Lost: {found.lost}.")
+    learner.lifetime.warned = False
     return found
 
 
 def restore_doubts(folder: Path, learner: Learner, given: Learner | None) -> None:
     """What is in doubt of a learner's data, where its snapshot has no journal yet."""
-    doubts, journals = learner.interface.doubts, journal.numbered(folder, "journal")
+    doubts, journals = learner.doubts, journal.numbered(folder, "journal")
     if not journals:
         if given is not None:
-            doubts.become(given.interface.doubts)
+            doubts.copy_from(given.doubts)
         return
     before = journal.read(journals[max(journals)])
     if before.next != learner.episode - 1:
         raise InvalidFile(
             f"{folder} has no whole snapshot that {before.path} follows or leads to. Restore it from a copy."
         )
-    doubts.become(before.doubts)
+    doubts.copy_from(before.doubts)
     doubts.add(doubted(before.records))
 
 
@@ -175,7 +174,7 @@ def count_records(meter: SafetyMeter, records: NDArray) -> None:
     """Count the episodes of a journal's records."""
     if len(records):
         meter.observe_signals(*(records[name] for name in SIGNALS))
-        meter.interface.doubts.add(doubted(records))
+        meter.doubts.add(doubted(records))
 
 
 def doubted(records: NDArray) -> dict[str, int]:
@@ -187,12 +186,12 @@ def count_episodes(meter: SafetyMeter, episodes: Sequence[Episode]) -> None:
     """The same of episodes that were checked."""
     meter.observe_signals(*(np.array([getattr(e, name) for e in episodes]) for name in SIGNALS))
     for episode in episodes:
-        meter.interface.doubts.note(episode)
+        meter.doubts.note(episode)
 
 
 def check_same(folder: Path, kept: Learner, given: Learner) -> None:
     """Raise unless both were made with the same arguments."""
-    ours, theirs = kept.configuration, given.configuration
+    ours, theirs = _configuration(kept), _configuration(given)
     different = [
         name
         for name in {**ours, **theirs}
@@ -207,6 +206,15 @@ def check_same(folder: Path, kept: Learner, given: Learner) -> None:
             f"the learner in {folder} has other options: {words}. Open it without a learner, or begin "
             "another one in another folder."
         )
+
+
+def _configuration(learner: Learner) -> dict[str, Any]:
+    """Return all that a learner was made with, but for names: they change nothing."""
+    names, plain = learner.interface.names.arguments, learner.guarded
+    own = {name: value for name, value in plain.arguments.items() if name not in names}
+    if plain is not learner:
+        own |= {f"guard's {name}": value for name, value in learner.arguments.items()}
+    return {"learner": plain.name, **own}
 
 
 def _shown(value: Any) -> str:

@@ -101,7 +101,7 @@ class Following:
     def _read(self, found: journal.Journal) -> None:
         learner = self.learner
         if found.first >= learner.episode - 1:
-            learner.interface.doubts.become(found.doubts)
+            learner.doubts.copy_from(found.doubts)
         self._metered.count(found)
         # Its own process has told, whatever there was to tell.
         with warnings.catch_warnings():

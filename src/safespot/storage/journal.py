@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from .. import files
 from ..arrays import EPISODE, MARKS, Episode, Float
 from ..errors import InUse, InvalidFile
-from ..evidence.interface import Doubts
+from ..evidence.doubts import Doubts
 from ..syscalls import Lock, take_lock
 
 FORMAT = 4
@@ -153,15 +153,10 @@ def read(path: Path, name: bytes | None = None) -> Journal:
     data = files.read_bytes(path)
     start = HEAD.size + CHECK
     head = data[: HEAD.size]
-    magic, version = struct.unpack_from("<8sI", head.ljust(12, b"\0"))
-    if magic == MAGIC and 0 < version < FORMAT:  # its header was shorter
-        files.check_version(path, version, FORMAT)
-    if len(data) < start or checksum(head) != data[HEAD.size : start]:
+    check_format(path, head)
+    if len(data) < start or head[:8] != MAGIC or checksum(head) != data[HEAD.size : start]:
         raise InvalidFile(f"{path} is damaged at byte 0: it does not begin as a journal does.")
     _, _, H, m, room, first, owner, snapshot, *doubted = HEAD.unpack(head)
-    if magic != MAGIC:
-        raise InvalidFile(f"{path} is damaged at byte 0: it does not begin as a journal does.")
-    files.check_version(path, version, FORMAT)
     if owner != (owner if name is None else name):
         raise InvalidFile(
             f"{path} belongs to another learner than {path.with_name('identity')}. Restore it from a copy."
@@ -197,6 +192,14 @@ def read(path: Path, name: bytes | None = None) -> Journal:
     lost = _lost(data, size, end, length, first + count)
     doubts = Doubts(*doubted)
     return Journal(path, H, m, first, room, owner, snapshot, key, doubts, records, end, lost)
+
+
+def check_format(path: Path, head: bytes | None = None) -> None:
+    """Raise unless a journal begins as one of this version does; its header may have another length in others."""
+    head = files.read_bytes(path) if head is None else head
+    magic, version = struct.unpack_from("<8sI", head.ljust(12, b"\0"))
+    if magic == MAGIC and 0 < version < 2**16:  # else it is damaged
+        files.check_version(path, version, FORMAT)
 
 
 def name_of(folder: Path, *, create: bool = False) -> bytes:
@@ -263,7 +266,7 @@ def lock(path: Path) -> Lock:
     return locked
 
 
-class Record(NamedTuple):
+class EpisodeRecord(NamedTuple):
     """An episode as it is written down."""
 
     episode: Episode
@@ -287,7 +290,7 @@ class Writer:
         rest = self.left * self.type.itemsize if journal.lost else 0
         files.disk.put(lock.file, self.end, bytes(rest))
 
-    def write(self, records: Sequence[Record]) -> None:
+    def write(self, records: Sequence[EpisodeRecord]) -> None:
         """Add records, at most as many as there is room `left`; when this returns they are on the disk."""
         data = b"".join(self._bytes(record, k) for k, record in enumerate(records))
         try:
@@ -306,7 +309,7 @@ class Writer:
         self.left -= len(records)
         self.end += len(data)
 
-    def _bytes(self, given: Record, k: int) -> bytes:
+    def _bytes(self, given: EpisodeRecord, k: int) -> bytes:
         """The k-th record of a group."""
         episode, record = given.episode, np.zeros((), self.type)
         record["length"], record["number"] = self.type.itemsize, self.number + k

@@ -21,10 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Episode, Float, InsideEpisode, Int, frozen
-from ..errors import InvalidEpisode, InvalidFile, InvalidOption
+from ..errors import InvalidEpisode, InvalidOption
 from ..evidence.differences import check_totals
 from ..evidence.interface import make_interface
-from ..evidence.meter import check_meter, meter_arrays
+from ..evidence.meter import check_meter
+from ..learners.doubling import episodes_to_settle
 from ..learners.learner import Learner, OnlineLearner
 from ..model.problem import Problem
 from ..model.simulation import (
@@ -36,6 +37,7 @@ from ..model.simulation import (
     stream_states,
     streams_at,
 )
+from ..states import adopt, copy_into, flatten, part
 from ..syscalls import InterruptsDeferred
 from .learning import CHUNK_SECONDS, Trainable, carry_on, check_fit
 from .loop import Learning, Played, Playing, Truth, Watching, play_chunk
@@ -160,7 +162,7 @@ class Training(Trainable):
         self.metering = make_metering(
             self.meter,
             len(self.recorded),
-            checked=learner.declares_totals,
+            checked=learner.options.declares_totals,
             sums=self.remaining if keep_sums else 0,
         )
         self.before = learner.state.pi.copy()  # the policy as the last step left it
@@ -202,7 +204,7 @@ class Training(Trainable):
         """Play a chunk of about `CHUNK_SECONDS`, of at most `most` episodes; returns how many."""
         learner, began = self.learner, time.perf_counter()
         n = min(self.size, self.remaining if most is None else min(most, self.remaining))
-        n = min(n, learner.episodes_to_settle or n)
+        n = min(n, episodes_to_settle(learner) or n)
         self.chunk(n)
         took = max(time.perf_counter() - began, 1e-6)
         self.seconds += took
@@ -246,38 +248,33 @@ class Training(Trainable):
     def arrays(self) -> dict[str, NDArray]:
         """All that changes while it runs, between two chunks."""
         rows = int(self.record.written[0])
-        parts: dict[str, dict[str, NDArray]] = {
-            "learner": self.learner.arrays(),
-            "tracker": {name: getattr(self.tracker, name) for name in ACCUMULATED},
-            "record": {name: getattr(self.record, name)[:rows] for name in RECORDED},
-            "meter": {**meter_arrays(self.metering.state), "rows": self.metering.rows[:rows]},
-            "clock": {"streams": stream_states(self.streams), "seconds": np.array(self.seconds)},
-        }
-        return {
-            f"{part}.{k}": array for part, arrays in parts.items() for k, array in arrays.items()
-        }
+        return flatten(
+            {
+                "learner": self.learner.arrays(),
+                "tracker": {name: getattr(self.tracker, name) for name in ACCUMULATED},
+                "record": {name: getattr(self.record, name)[:rows] for name in RECORDED},
+                "meter": self.metering.state,
+                "rows": self.metering.rows[:rows],
+                "streams": stream_states(self.streams),
+                "seconds": np.array(self.seconds),
+            }
+        )
 
     def restore(self, arrays: dict[str, NDArray]) -> None:
         """Go on from where `arrays` were taken; this must be new, with the same arguments."""
-        parts: dict[str, dict[str, NDArray]] = {}
-        for name, array in arrays.items():
-            part, _, field = name.partition(".")
-            parts.setdefault(part, {})[field] = array
-        self.learner.restore(parts["learner"])
+        self.learner.restore(part(arrays, "learner"))
         for name in ACCUMULATED:
-            _put(getattr(self.tracker, name), parts["tracker"][name])
-        written = len(parts["record"]["values"])
+            copy_into(getattr(self.tracker, name), arrays[f"tracker.{name}"])
+        written = len(arrays["record.values"])
         for name in RECORDED:
-            _put(getattr(self.record, name)[:written], parts["record"][name])
+            copy_into(getattr(self.record, name)[:written], arrays[f"record.{name}"])
         self.record.written[0] = written
-        kept = {f"state.{name}": array for name, array in parts["meter"].items()}
-        found = meter_arrays(check_meter(self.metering.state, kept))
-        for name, array in meter_arrays(self.metering.state).items():
-            _put(array, found[name])
-        _put(self.metering.rows[:written], parts["meter"]["rows"])
+        state = self.metering.state
+        adopt(state, check_meter(state, part(arrays, "meter")))
+        copy_into(self.metering.rows[:written], arrays["rows"])
         states, seconds = stream_states(self.streams), np.array(self.seconds)
-        _put(states, parts["clock"]["streams"])
-        _put(seconds, parts["clock"]["seconds"])
+        copy_into(states, arrays["streams"])
+        copy_into(seconds, arrays["seconds"])
         set_stream_states(self.streams, states)
         self.seconds = float(seconds)
 
@@ -286,7 +283,7 @@ class Training(Trainable):
         record, units, H = self.record, self.problem.cmdp.units, self.problem.cmdp.H
         episodes, values = record.episodes[which].copy(), record.values[which]
         lower, upper = record.lower[which], record.upper[which]
-        inside = self.learner.between(lower, upper)
+        inside = self.learner.options.between(lower, upper)
         weak, strong = np.moveaxis(record.sums[which], 1, 0)
         scale = np.abs(units.constraints.scale)
         return {
@@ -343,10 +340,3 @@ def _player(problem: Problem, seed: int, first: int) -> Callable[[Learner], Epis
     """Plays the episodes of a training from its first on, one by one."""
     streams = streams_at(problem, seed, first)
     return lambda learner: play(problem, learner.state.pi, streams, learner.episode)
-
-
-def _put(there: NDArray, array: NDArray) -> None:
-    """Copy from a file, where NumPy alone would also spread one entry over many."""
-    if (there.shape, there.dtype) != (array.shape, array.dtype):
-        raise InvalidFile("arrays have another shape or type than the run's")
-    there[...] = array

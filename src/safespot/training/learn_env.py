@@ -89,13 +89,13 @@ class EnvTraining(Trainable):
             with InterruptsDeferred():
                 self._learn(played, t)
         except InvalidEpisode as exc:
-            learner.dropped += int(learner.episode == t)
+            learner.lifetime.dropped += int(learner.episode == t)
             raise InvalidEpisode(f"episode {t}, {exc}") from exc.__cause__
 
     def _learn(self, played: Episode, t: int) -> None:
         """Learn from episode t, and count it in the run; it says how many were dropped before it."""
-        if self.learner.dropped:
-            played = replace(played, rejected=played.rejected + self.learner.dropped)
+        if self.learner.lifetime.dropped:
+            played = replace(played, rejected=played.rejected + self.learner.lifetime.dropped)
         row = self._row(played) if t == self.recorded[len(self.table)] else None
         try:
             self.observe(played)
@@ -105,7 +105,7 @@ class EnvTraining(Trainable):
 
     def _count(self, played: Episode, row: Float | None) -> None:
         """Count an episode that was learned from; `row`: what there is to record of it."""
-        self.learner.dropped = 0
+        self.learner.lifetime.dropped = 0
         self.env_seed = None  # the environment goes on with the noise that it has
         self.episodes.append(played)
         add_shortfalls(played.constraints, played.thresholds, self.asked, self.senses, self.sums)
@@ -113,7 +113,7 @@ class EnvTraining(Trainable):
         if len(self.episodes) <= len(metering.sums.totals):
             metering.sums.totals[len(self.episodes) - 1] = episode_sums(inside)
         meter_episode(metering.declared, metering.state, inside, metering.x)
-        self.meter.interface.doubts.note(played)
+        self.meter.doubts.note(played)
         if row is not None:
             read_meter(metering.state, metering.levels, metering.rows[len(self.table)])
             self.table.append(np.concatenate([row, *self.sums]))

@@ -67,7 +67,7 @@ def carry_on(
     except BaseException as stop:
         if training is not None:
             with InterruptsDeferred():
-                training.learner.guarded.lent = False
+                training.learner.lifetime.lent = False
                 with contextlib.suppress(SolverError):  # the next episode plans again
                     training.learner.settle()
                 stop.run = training.result()  # type: ignore[attr-defined]
@@ -90,9 +90,9 @@ def _play(training: Trainable, progress: bool, callback: Callback | None) -> Non
             if callback is not None and training.learner.episode > training.recorded[told]:
                 told += 1
                 row = recorded(training.learner, training.rows(slice(told - 1, told)))
-                training.learner.guarded.lent = True
+                training.learner.lifetime.lent = True
                 going = callback(row) is not False
-                training.learner.guarded.lent = False
+                training.learner.lifetime.lent = False
                 if not going:
                     break
     finally:
@@ -102,13 +102,13 @@ def _play(training: Trainable, progress: bool, callback: Callback | None) -> Non
 
 def check_episodes(learner: Learner, episodes: int | None) -> int:
     """How many episodes to play: those asked for, or what remains of T."""
-    learner.check_not_lent()
+    learner.lifetime.check_not_lent()
     if learner.hands_back:
         raise InvalidOption(
             "a guard with baseline='hand-back' gives the decision back to a practice, and there is none here: let it "
             "act and observe in a loop of your own, or give it a policy as baseline."
         )
-    remaining = learner.episodes_left
+    remaining = learner.lifetime.left(learner.episode)
     if episodes is None:
         if remaining is None:
             raise InvalidOption("say how many episodes: an anytime learner has no end of its own.")
@@ -119,7 +119,7 @@ def check_episodes(learner: Learner, episodes: int | None) -> int:
         return remaining
     total = as_count("episodes", episodes, least=1, error=InvalidOption)
     if remaining is not None and total > remaining:
-        learner.warn_beyond(f"{total} episodes go", stacklevel=6)  # at the caller of `learn`
+        learner.lifetime.warn_beyond(f"{total} episodes go", learner.episode)
     return total
 
 

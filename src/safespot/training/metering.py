@@ -94,4 +94,4 @@ def kept_sums(metering: Metering, played: int) -> EpisodeSums | None:
 def shown(metering: Metering, meter: SafetyMeter, episodes: Int, first: int = 0) -> Evidence:
     """What the meter showed when it had counted `episodes` ``[.]``: from its reading of that number on."""
     rows = metering.rows[first : first + len(episodes)]
-    return as_evidence(metering.declared, meter.interface, meter.delta, episodes, rows)
+    return as_evidence(meter, episodes, rows)

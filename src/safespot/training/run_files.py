@@ -67,7 +67,7 @@ def read_run(kind: type[R], path: str | Path) -> R:
         evidence = Evidence(
             delta=float(about["delta"]),
             episodes=arrays["evidence.episodes"],
-            doubts=learner.interface.doubts.sentences(),
+            doubts=learner.doubts.sentences(),
             **{name: _pair(arrays, f"evidence.{name}") for name in EVIDENCE},
         )
         played = as_count("played", about["played"], least=0, error=InvalidFile)

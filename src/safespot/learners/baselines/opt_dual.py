@@ -23,6 +23,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from ..limits import dual_bound
 from ..options import DualOptions
 from ..planner import Planner
 from .optimism import optimistic_models
@@ -48,7 +49,7 @@ class OptDual(Planner):
     options: DualOptions
 
     def _derive(self) -> None:
-        self.rho = self._rho(self.options)
+        self.rho = dual_bound(self.interface, self.options)
         super()._derive()
 
     def begin_epoch(self) -> dict[str, NDArray]:

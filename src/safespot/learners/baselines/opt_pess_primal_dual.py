@@ -27,6 +27,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from ..limits import inside_slack
 from ..options import Options, Scale, Scales, option_record
 from ..planner import Planner
 from .optimism import optimistic_models
@@ -68,7 +69,7 @@ class OptPessPrimalDual(Planner):
     options: OptPessPrimalDualOptions
 
     def _derive(self) -> None:
-        self.slack = self._slack(self.options.slack)
+        self.slack = inside_slack(self.interface, self.options.slack)
         super()._derive()
 
     def epsilon(self, t: int) -> float:

@@ -6,11 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...arrays import Float, Policy
+from ..limits import inside_slack
 from ..options import BaselineOptions
 from ..planner import Planner
+from ..policies import given_policy
 from .plausible_models import (
     Models,
-    Plan,
+    OptimisticPlan,
     empirical_variation,
     means,
     signal_radius,
@@ -27,16 +29,16 @@ class BaselinePlanner(Planner):
 
     def first_policy(self) -> Policy:
         """The baseline."""
-        return self._given_policy("baseline", self.options.baseline)
+        return given_policy(self.interface, "baseline", self.options.baseline)
 
-    def if_safe(self, plan: Plan) -> dict[str, NDArray]:
+    def if_safe(self, plan: OptimisticPlan) -> dict[str, NDArray]:
         """What a plan replaces: where no policy is safe for certain, the baseline is played."""
         if not plan.feasible:
             return {"pi": np.array(self.first_policy()), "lam": np.zeros(self.interface.m)}
         return {"pi": plan.policy, "lam": plan.multipliers}
 
     def _derive(self) -> None:
-        self.price = 2.0 * self.interface.H / self._slack(self.options.slack)
+        self.price = 2.0 * self.interface.H / inside_slack(self.interface, self.options.slack)
         super()._derive()
 
 

@@ -47,7 +47,7 @@ class Response(NamedTuple):
     actions: Int  # [H, S]
 
 
-class Plan(NamedTuple):
+class OptimisticPlan(NamedTuple):
     """The best plan over a set of models."""
 
     policy: Policy  # [H, S, A]
@@ -56,7 +56,7 @@ class Plan(NamedTuple):
     feasible: bool  # if not: the plan with the largest margin
 
 
-def optimistic_plan(models: Models, limits: Float) -> Plan:
+def optimistic_plan(models: Models, limits: Float) -> OptimisticPlan:
     """The plan with the largest reward that keeps the limits; where none does, the one with the largest margin.
 
     Where the mixture never goes its policy is the best response to its multipliers.
@@ -79,7 +79,7 @@ def optimistic_plan(models: Models, limits: Float) -> Plan:
     elsewhere = np.eye(A)[response.actions]
     policy = np.where(visits > 0.0, occupancy / np.where(visits > 0.0, visits, 1.0), elsewhere)
     policy /= policy.sum(axis=2, keepdims=True)
-    return Plan(policy, mixture.multipliers, mixture.values, feasible)
+    return OptimisticPlan(policy, mixture.multipliers, mixture.values, feasible)
 
 
 @kernel

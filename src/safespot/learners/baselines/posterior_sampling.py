@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...planning.counted import count_model, imagine
 from ...planning.process import best_plan
 from ..exploring import Exploration
 from ..phases import PhaseState
@@ -44,6 +43,5 @@ class PosteriorSampling(SpotEpochs):
         scale = pooled.n.reshape(-1) / np.where(totals > 0.0, totals, 1.0)
         means = rng.beta(pooled.sums + PRIOR, (pooled.n - pooled.sums).clip(0.0) + PRIOR)
         sampled = pooled._replace(counts=drawn * scale[rows], sums=means * pooled.n)
-        imagined = imagine(f.H, f.m, kappa, self.declared.values, best=True)
-        model = count_model(sampled, imagined, self._known, self._mask)
+        model = self.models.of(sampled, kappa, best=True)
         return Exploration(best_plan(model.process, self.limits), self.recipe.exploring)

@@ -42,7 +42,7 @@ from ...spot.updates import softmax, workspace
 from ...spot.visits import Statistics, add_visit
 from ...spot.window import Window
 from ..compiled_step import MOVED, step_for
-from ..learner import Epoch
+from ..doubling import Epoch, epoch_radii
 from ..options import Scale, SpotOptions, option_record
 from ..primal_dual import PrimalDual
 
@@ -170,7 +170,7 @@ class RegularizedPrimalDual(PrimalDual):
         if max(eta, step) * tau >= 1.0:
             raise InvalidOption("regularization times a step must be below 1: take smaller steps.")
         return RegularizedRates(
-            radii=self._radii(now, bernstein=o.bonus == "bernstein"),
+            radii=epoch_radii(f, o, now, bernstein=o.bonus == "bernstein"),
             eta=float(eta),
             step=float(step),
             tau=float(tau),
