@@ -28,7 +28,7 @@ from . import __version__, syscalls
 from .errors import DiskError, InvalidFile, SafespotError
 
 FORMAT = 2  # of what files of arrays hold, but for these kinds
-CHANGED = ("learner", "meter", "alarm", "policy", "certificate", "run", "checkpoint")
+CHANGED = ("learner", "meter", "alarm", "certificate", "run", "checkpoint")
 FORMATS = dict.fromkeys(CHANGED, 3)
 PRIVATE = ("learner",)  # kinds of files that hold what was seen of people: for their owner alone
 SYNCS = 16  # files synced at the same time
