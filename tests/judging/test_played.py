@@ -191,7 +191,7 @@ def test_a_log_is_about_the_practice_unless_the_policy_is_given() -> None:
     said = " ".join(str(doubtful).split())
     assert "(1 others were rejected)" in said
     assert "those that were left out of the log too" in said
-    sharper = ss.certify(log, thresholds=[1.0], constraint_totals=(0, 2))
+    sharper = ss.certify(log, limits=ss.Limit(threshold=1.0, total=(0, 2)))
     assert np.subtract(*sharper.difference_bounds) > np.subtract(*found.difference_bounds)
 
 
@@ -290,7 +290,7 @@ def test_a_run_keeps_what_its_certificate_rests_on(tmp_path: Path) -> None:
         found = ss.certify(run)
         log = ss.read_log(columns(episodes), **problem.interface)
         known = run.learner.options.thresholds
-        same = ss.certify(log, thresholds=known)
+        same = ss.certify(log, limits=known and ss.Limit(threshold=known[0]))
         np.testing.assert_array_equal(found.difference_bounds, same.difference_bounds)
         assert (found.since, found.episodes) == (same.since, same.episodes)
         run.save(tmp_path / "run")

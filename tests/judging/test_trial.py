@@ -76,11 +76,13 @@ def test_differences_are_those_of_the_meter(declared: dict[str, Any]) -> None:
 def test_totals_outside_of_what_was_declared_are_refused() -> None:
     problem = toy(0.9, 0.6)
     with pytest.raises(InvalidEpisode, match="constraint_totals"):
-        ss.certify(problem, SAFE, episodes=50, constraint_totals=(0, 1))
+        ss.certify(problem, SAFE, episodes=50, limits=ss.Limit(total=(0, 1)))
     with pytest.raises(InvalidEpisode, match="threshold_totals"):
-        ss.certify(problem, SAFE, episodes=50, threshold_totals=(0, 0.5))
+        ss.certify(problem, SAFE, episodes=50, limits=ss.Limit(threshold_total=(0, 0.5)))
     with pytest.raises(InvalidOption, match="one of the two"):
-        ss.certify(problem, SAFE, episodes=50, thresholds=[0.6], threshold_totals=(0, 1))
+        ss.certify(
+            problem, SAFE, episodes=50, limits=ss.Limit(threshold=0.6, threshold_total=(0, 1))
+        )
 
 
 # Certificates
@@ -94,7 +96,7 @@ def two_limits() -> ss.Problem:
 
 def test_episodes_are_summed_limit_by_limit() -> None:
     """Reward, constraints and thresholds, two equal sides each, as nothing is missing."""
-    sums = next(trials.open_source(two_limits(), SAFE, 0, {}).batches)
+    sums = next(trials.open_source(two_limits(), SAFE, 0, None, {}).batches)
     rewards, values, limits = np.split(sums, [2, 6], axis=1)
     for part in (rewards, values, limits):
         one, other = np.split(part, 2, axis=1)
@@ -175,7 +177,7 @@ def test_an_early_stop_is_the_first_moment_of_decision() -> None:
     assert found.verdict == ("safe",)
     assert 10 < found.episodes < 300
     assert found.more.tolist() == [0.0]
-    batches = trials.open_source(problem, SAFE, 4, {}).batches
+    batches = trials.open_source(problem, SAFE, 4, None, {}).batches
     sums = np.concatenate(list(itertools.islice(batches, 5)))
     x = (sums[:, 2] - sums[:, 4] + 2.0) / 4.0
     last, before = (
@@ -208,7 +210,7 @@ def test_a_declared_range_decides_sooner() -> None:
     )  # fmt: skip
     problem, policy = ss.Problem(cmdp), np.ones((2, 1))
     plain, declared = (
-        ss.certify(problem, policy, episodes=5_000, thresholds=[0.2], constraint_totals=totals)
+        ss.certify(problem, policy, episodes=5_000, limits=ss.Limit(threshold=0.2, total=totals))
         for totals in (None, (0, 1))
     )
     assert plain.verdict == declared.verdict == ("safe",)
@@ -236,7 +238,7 @@ def test_the_text_says_how_it_was_done() -> None:
     assert "(both ends with confidence 0.9)" in text
     assert "the policy was fixed before the trial" in text
     assert "the thresholds do not change" in text
-    text = str(ss.certify(toy(), SAFE, episodes=50, thresholds=[0.1]))
+    text = str(ss.certify(toy(), SAFE, episodes=50, limits=ss.Limit(threshold=0.1)))
     assert "the thresholds are the ones that were given" in text
 
 
@@ -253,7 +255,7 @@ def test_noise_is_other_than_that_of_training() -> None:
         )
         for t in range(64)
     ]
-    tried = next(trials.open_source(problem, SAFE, 0, {}).batches)
+    tried = next(trials.open_source(problem, SAFE, 0, None, {}).batches)
     assert (tried != np.array(trained)).any(axis=1).sum() > 20
 
 
@@ -337,7 +339,7 @@ def test_an_environment_is_tried_as_the_problem_is() -> None:
         ({"delta": 0.0}, "delta must be a number"),
         ({"delta": "x"}, "delta must be a number"),
         ({"seed": -1}, "seed must be at least 0"),
-        ({"thresholds": [1.0, 2.0]}, "thresholds have shape"),
+        ({"limits": ss.Limit(threshold=[1.0, 2.0, 3.0])}, "thresholds"),
         ({"horizon": 3}, "unexpected horizon: a Problem"),
         ({"interface": {}}, "unexpected interface: a Problem"),
     ],

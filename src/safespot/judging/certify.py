@@ -21,6 +21,7 @@ from ..errors import InvalidOption
 from ..evidence.certificate import Certificate
 from ..evidence.meter import as_delta
 from ..learners.learner import Learner
+from ..signals.limits import Limits
 from ..storage.durable import DurableLearner
 from ..training.run import Run
 from .model_bounds import judge_by_data
@@ -30,17 +31,15 @@ from .trial import open_source, try_policy
 DELTA = 0.05
 
 
-def certify(  # every source has its own arguments, and there is one verb for all of them
+def certify(
     source: Any,
     policy: ArrayLike | None = None,
     *,
+    limits: Limits = None,
     episodes: int | None = None,
     most: int | None = None,
     delta: float | None = None,
     seed: int = 0,
-    thresholds: ArrayLike | None = None,
-    constraint_totals: ArrayLike | None = None,
-    threshold_totals: ArrayLike | None = None,
     **declarations: Any,
 ) -> Certificate:
     """Return what is proven of a policy's safety, and what that rests on.
@@ -59,16 +58,13 @@ def certify(  # every source has its own arguments, and there is one verb for al
         source: a `Run`, a `Log`, a learner, a durable one; a `Problem`; a `BlackBox`, or an environment with the
             declarations of one; or `Episode` records of the policy, with their ``interface=``.
         policy: ``[H,S,A]`` or ``[S,A]``, fixed before its episodes; for a learner's data it need not be.
+        limits: of a trial or a log, what is known of the limits (`Limit`: thresholds, totals) beyond what the source
+            declares; one for all constraints, or one each. A learner has its own.
         episodes: of a trial, the number that it is sharpest for: what it may take (`episodes_needed`), not the most
             that could be played. By default 4,000, or as many as there are.
         most: of a trial, the largest number; by default `episodes`.
         delta: the confidence is 1 - delta; by default 0.05, and a learner's own where its data are asked.
         seed: of a trial's noise, which differs from that of any training with the same seed.
-        thresholds: of a trial or a log, the limits where they are known, ``[m]`` or ``[m,H]``, by default those that
-            the log was read with; None: episodes show samples of them. A learner's are its own.
-        constraint_totals: likewise, (low, high), one for all constraints or one each: where an episode's total lies,
-            if that is a smaller range than that of H steps. It is decided sooner with it.
-        threshold_totals: the same of an episode's threshold samples.
         **declarations: of a `BlackBox`; of records, ``interface=problem.interface``.
 
     Examples:
@@ -87,36 +83,30 @@ def certify(  # every source has its own arguments, and there is one verb for al
         ('unknown',)
 
     """
-    limits = {
-        "thresholds": thresholds, "constraint_totals": constraint_totals, "threshold_totals": threshold_totals,
-    }  # fmt: skip
     trial = {"episodes": episodes, "most": most, **declarations}
     share = as_delta(DELTA if delta is None else delta)
     if isinstance(source, Run):
-        _refuse("a run was played by its own policies", policy=policy, **trial, **limits)
+        _refuse("a run was played by its own policies", policy=policy, **trial, limits=limits)
         return judge_played(past_of_run(source), share)
     if isinstance(source, Learner | DurableLearner):
-        _refuse("a learner has its own declarations, and nothing is played", **trial, **limits)
+        _refuse("a learner has its own declarations, and nothing is played", **trial, limits=limits)
         if isinstance(source, DurableLearner) and policy is None:
             return judge_played(past_of_durable(source), share)
         learner = source.learner.guarded
         if delta not in (None, learner.options.delta):
             _refuse(f"a learner's data have its own, {learner.options.delta:g}", delta=delta)
         return judge_by_data(learner, policy)
-    if isinstance(source, Log):
-        limits["thresholds"] = source.thresholds if thresholds is None else thresholds
-        if policy is None:
-            _refuse("a log without a policy is no trial", **trial)
-            return judge_played(past_of_log(source, limits), share)
+    if isinstance(source, Log) and policy is None:
+        _refuse("a log without a policy is no trial", **trial)
+        return judge_played(past_of_log(source, limits), share)
     if policy is None:
         raise InvalidOption(
             "say of which policy: certify(source, policy). Without one it takes a Run, a Log or a learner, got "
             f"{type(source).__name__}."
         )
     seed = as_count("seed", seed, least=0, most=None, error=InvalidOption)
-    return try_policy(
-        open_source(source, policy, seed, declarations), limits, share, episodes, most
-    )
+    opened = open_source(source, policy, seed, limits, declarations)
+    return try_policy(opened, share, episodes, most)
 
 
 def _refuse(reason: str, **arguments: Any) -> None:

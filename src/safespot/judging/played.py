@@ -14,11 +14,10 @@ of a difference share what a start has.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ..arrays import Bool, Float, Int, Policy
 from ..data.logs import Log
@@ -26,11 +25,13 @@ from ..errors import InvalidOption
 from ..evidence.certificate import Certificate, issue, policy_digest
 from ..evidence.differences import Declared, declare
 from ..evidence.doubts import Doubts
-from ..evidence.interface import Interface, make_interface
+from ..evidence.interface import Interface
+from ..evidence.meter import as_known
 from ..evidence.sequences import changing_means, observe_changing, sums_of_means
 from ..evidence.statements import as_bounds, episode_sums, levels, statements
 from ..files import checksum
 from ..kernels.jit import no_refcount
+from ..signals.limits import Limits
 from ..storage.durable import DurableLearner
 from ..training.metering import MOST_SUMS
 from ..training.run import Run
@@ -149,9 +150,9 @@ def past_of_durable(durable: DurableLearner) -> Past:
     )
 
 
-def past_of_log(log: Log, limits: Mapping[str, ArrayLike | None]) -> Past:
-    """Return the episodes of a log; `limits` as for `declare`."""
-    known, n = make_interface(**log.interface), len(log.episodes)
+def past_of_log(log: Log, limits: Limits = None) -> Past:
+    """Return the episodes of a log; `limits` say more than it was read with."""
+    known, n = as_known(log.interface, limits), len(log.episodes)
     if not n:
         raise InvalidOption(f"{log.source} has no episode that can be used.")
     source = f"of {n:,} episodes of a log"
@@ -159,7 +160,7 @@ def past_of_log(log: Log, limits: Mapping[str, ArrayLike | None]) -> Past:
         source += f" ({len(log.rejected):,} others were rejected)"
     return Past(
         interface=known,
-        declared=declare(known, **limits),
+        declared=declare(known),
         numbers=np.arange(1, n + 1),
         sums=np.array([episode_sums(known.check(episode)) for episode in log.episodes]),
         moved=np.ones(n + 1, np.bool_),

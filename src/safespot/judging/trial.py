@@ -23,7 +23,7 @@ from ..evidence.certificate import Certificate, issue, policy_digest
 from ..evidence.differences import Declared, declare
 from ..evidence.doubts import Doubts
 from ..evidence.interface import Interface
-from ..evidence.interface import make_interface as as_interface
+from ..evidence.meter import as_known
 from ..evidence.sequences import STEADY, fixed_means, read_fixed, targets
 from ..evidence.statements import (
     add_sums,
@@ -39,6 +39,7 @@ from ..kernels.jit import kernel
 from ..model.cmdp import Model
 from ..model.problem import Problem
 from ..model.simulation import Laws, Noise, Streams, as_laws, draw_noise, play_kernel
+from ..signals.limits import Limits
 
 if TYPE_CHECKING:
     from ..gym.black_box import BlackBox
@@ -60,7 +61,6 @@ class Source(NamedTuple):
 
 def try_policy(
     source: Source,
-    limits: Mapping[str, ArrayLike | None],
     delta: float,
     episodes: int | None = None,
     most: int | None = None,
@@ -69,7 +69,6 @@ def try_policy(
 
     Args:
         source: where the episodes come from.
-        limits: what is declared of them: the last three arguments of `declare`.
         delta: the confidence is 1 - delta.
         episodes: the number that the trial is sharpest for; by default `STEADY`, or as many as there are.
         most: the largest number; by default `episodes`.
@@ -79,7 +78,7 @@ def try_policy(
     if episodes is not None:
         planned = as_count("episodes", episodes, least=1, error=InvalidOption)
     most = planned if most is None else as_count("most", most, least=1, error=InvalidOption)
-    declared = declare(source.interface, **limits)
+    declared = declare(source.interface)
     x, low = _watch_until_decided(source, declared, planned, most, delta)
     return issue(
         source.interface,
@@ -132,9 +131,12 @@ def _watch_until_decided(
 
 
 def open_source(
-    source: Any, policy: ArrayLike, seed: int, declarations: Mapping[str, Any]
+    source: Any, policy: ArrayLike, seed: int, limits: Limits, declarations: Mapping[str, Any]
 ) -> Source:
-    """Return the episodes of `policy` in a problem, in an environment, in a log, or in records of episodes."""
+    """Return the episodes of `policy` in a problem, in an environment, in a log, or in records of episodes.
+
+    `limits` say more of them than the source declares.
+    """
     if isinstance(source, Problem | Log) and declarations:
         raise InvalidOption(
             f"unexpected {', '.join(sorted(declarations))}: a {type(source).__name__} declares everything itself."
@@ -145,39 +147,39 @@ def open_source(
                 "the thresholds of this problem drift, and a certificate is about thresholds that do not. Take a "
                 "Problem without drift whose CMDP has the thresholds of the moment (cmdp.with_thresholds)."
             )
-        known = as_interface(**source.interface)
+        known = as_known(source.interface, limits)
         pi = _as_policy(policy, known)
         return Source(known, pi, _from_problem(source, pi, seed), None, Doubts())
     if isinstance(source, Log):
-        known = as_interface(**source.interface)
+        known = as_known(source.interface, limits)
         pi = as_behaviour(policy, known, source.episodes, source.propensities)
         return _from_records(source.episodes, known, pi)
     if isinstance(source, Iterable):
-        return _open_records(source, policy, declarations)
+        return _open_records(source, policy, limits, declarations)
     if "interface" in declarations:
         raise InvalidOption(
             "unexpected interface=: it goes with episodes, an environment declares its own."
         )
-    from ..gym.black_box import as_box
+    from ..gym.black_box import BlackBox, as_box
 
-    box = as_box(source, declarations)
-    known = as_interface(**box.interface)
+    if isinstance(source, BlackBox):
+        box, known = source, as_known(as_box(source, declarations).interface, limits)
+    else:
+        box = as_box(source, declarations if limits is None else {**declarations, "limits": limits})
+        known = as_known(box.interface)
     pi = _as_policy(policy, known)
     return _from_records(_played(box, pi, seed), known, pi)
 
 
 def _open_records(
-    source: Iterable[Episode], policy: ArrayLike, declarations: Mapping[str, Any]
+    source: Iterable[Episode], policy: ArrayLike, limits: Limits, declarations: Mapping[str, Any]
 ) -> Source:
     """Return records of episodes that come with their interface."""
     if set(declarations) != {"interface"}:
         raise InvalidOption(
             "a trial over episodes needs interface= (problem.interface or env_interface(…)), and nothing else."
         )
-    try:
-        known = as_interface(**declarations["interface"])
-    except TypeError as exc:
-        raise InvalidOption(f"interface: {exc}.") from None
+    known = as_known(declarations["interface"], limits)
     pi = _as_policy(policy, known)
     return _from_records(source, known, pi)
 
