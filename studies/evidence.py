@@ -94,7 +94,11 @@ def watch_fixed(weights: Any, state: Any, x: Array, level: float, kept: float) -
 
 def differences_of(problem: ss.Problem, policy: Array, n: int, seed: int) -> Array:
     """D of the first constraint, scaled to [0,1]: ``[n]``."""
-    m, batches, sums = problem.cmdp.m, open_source(problem, policy, seed, None, {}).batches, list[Array]()
+    m, batches, sums = (
+        problem.cmdp.m,
+        open_source(problem, policy, seed, None, {}).batches,
+        list[Array](),
+    )
     while sum(map(len, sums)) < n:
         sums.append(next(batches))
     whole = np.concatenate(sums)[:n]

@@ -10,18 +10,8 @@ from typing import Any
 
 from ..errors import InvalidOption, UnknownName, unknown
 from ..evidence.certificate import policy_digest
-from .baselines import (
-    DOPE,
-    ExploreThenPlan,
-    OptCMDP,
-    OptCMDPBonus,
-    OptDual,
-    OptPessLP,
-    OptPessPrimalDual,
-    OptPrimalDual,
-    PosteriorSampling,
-    RegularizedPrimalDual,
-)
+from . import baselines
+from .baselines import *  # noqa: F403 (its `__all__` is the one list of them)
 from .epoch_options import EpochsOptions
 from .fixed import Fixed, Uniform
 from .guard import Guard
@@ -33,20 +23,10 @@ from .spot_epochs import SpotEpochs
 from .tabular import TabularLearner
 
 __all__ = [
-    "DOPE",
     "EpochsOptions",
-    "ExploreThenPlan",
     "Fixed",
     "Guard",
     "Learner",
-    "OptCMDP",
-    "OptCMDPBonus",
-    "OptDual",
-    "OptPessLP",
-    "OptPessPrimalDual",
-    "OptPrimalDual",
-    "PosteriorSampling",
-    "RegularizedPrimalDual",
     "Spot",
     "SpotEpochs",
     "SpotOptions",
@@ -60,10 +40,10 @@ __all__ = [
     "policy_digest",
     "required",
 ]
+__all__ += baselines.__all__
 
-_READY = (
-    DOPE, ExploreThenPlan, Fixed, OptCMDP, OptCMDPBonus, OptDual, OptPessLP, OptPessPrimalDual, OptPrimalDual,
-    PosteriorSampling, RegularizedPrimalDual, Spot, SpotEpochs, Uniform,
+_READY: tuple[type[TabularLearner], ...] = (
+    *(getattr(baselines, name) for name in baselines.__all__), Fixed, Spot, SpotEpochs, Uniform
 )  # fmt: skip
 
 
