@@ -159,11 +159,6 @@ class BlackBox(Displayed):
         }
         return {"env": repr(self.env), **sizes, "senses": self.interface["senses"]}
 
-    @property
-    def discretizer(self) -> Discretizer:
-        """Which state an observation is."""
-        return self._seen
-
     def number(self, observation: Any) -> int:
         """The state that an observation is."""
         return self._state(observation)

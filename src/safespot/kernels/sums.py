@@ -189,16 +189,6 @@ def dot(x: Float, y: Float) -> float:
 
 
 @inlined
-def dot_at(x: Float, places: NDArray[np.int32], first: int, last: int, y: Float) -> float:
-    """``sum_j x[j] y[places[j]]`` over j from `first` up to `last`."""
-    entries, at = x[first:last], places[first:last]
-    sum_j = 0.0
-    for j in range(entries.shape[0]):
-        sum_j += entries[j] * y[counted(at[j])]
-    return sum_j
-
-
-@inlined
 def add_at(
     factor: float, x: Float, places: NDArray[np.int32], first: int, last: int, out: Float
 ) -> None:
