@@ -303,4 +303,7 @@ def test_no_name_in_json_is_taken_for_a_path(stores: list[ss.experiments.Store])
             stores[0].about(name)
         with pytest.raises(ss.errors.UnknownName):
             stores[0].columns([name])
-    assert json.loads((stores[0].path / "store.json").read_text()) == {"store": 2}
+    assert json.loads((stores[0].path / "store.json").read_text()) == {
+        "store": 3,
+        "safespot": ss.__version__,
+    }

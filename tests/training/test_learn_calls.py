@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import safespot as ss
-from safespot.learners import learner as learner_module
+from safespot.learners import doubling
 from safespot.learners import primal_dual as primal_dual_module
 from safespot.spot import visits
 from safespot.training import learn as training
@@ -199,7 +199,7 @@ def test_an_interrupt_leaves_whole_episodes_and_the_run_so_far(
 @pytest.mark.parametrize(
     ("module", "where"),
     [(primal_dual_module, name) for name in ("softmax", "refresh_all", "derive_bounds")]
-    + [(learner_module, "make_radii")],
+    + [(doubling, "make_radii")],
 )
 def test_an_interrupt_while_an_epoch_begins(
     module: Any, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
