@@ -412,7 +412,7 @@ def five(tmp_path: Path) -> Five:
 
 
 @pytest.mark.parametrize("kept", [0, 1, 3, 4])
-@pytest.mark.parametrize("torn", [1, 100, LENGTH - 1])
+@pytest.mark.parametrize("torn", [1, 100, LENGTH - 4])  # a last byte alone may be 0 as it is
 def test_a_torn_end_is_cut_off_with_a_warning(kept: int, torn: int, five: Five) -> None:
     folder, path, after = five
     data = bytearray(path.read_bytes())
