@@ -67,21 +67,20 @@ def best_response(process: Process, weights: Float) -> Int:
     The lowest action wins a tie.
     """
     H, S, A = process.shape
-    paid = weights[:, None, None] * process.payoffs
-    forbidden = None if process.mask.all() else ~process.mask
+    terms = list(weights[:, None, None] * process.payoffs)
     ahead = (weights[:, None] * process.imagined).sum(axis=0)
+    if ahead.any():
+        terms = [sum(terms) + ahead[:, None] * process.share]
+    if not process.mask.all():
+        terms[-1] = np.where(process.mask, terms[-1], -np.inf)
     plan, states, V = np.empty((H, S), np.int64), np.arange(S), np.zeros(S)
     for h in range(H - 1, -1, -1):
         Q = _of(process.rows, h) @ V
-        for component in paid:
-            Q += _of(component, h)
-        if ahead[h]:
-            Q += ahead[h] * _of(process.share, h)
-        if forbidden is not None:
-            Q[_of(forbidden, h)] = -np.inf
+        for term in terms:
+            Q += _of(term, h)
         Q = Q.reshape(S, A)
-        plan[h] = Q.argmax(axis=1)
-        V = Q[states, plan[h]]
+        plan[h] = best = Q.argmax(axis=1)
+        V = Q[states, best]
     return plan
 
 
@@ -123,7 +122,7 @@ def evaluate(process: Process, policy: Policy) -> tuple[Float, Float]:
         Q = (_of(process.rows, h) @ V[:, h + 1].T).T + _of(payoffs, h)
         if process.imagined[:, h].any():
             Q = Q + process.imagined[:, h, None] * _of(process.share, h)
-        V[:, h] = in_order(policy[h] * Q.reshape(-1, S, A))
+        V[:, h] = (policy[h] * Q.reshape(-1, S, A)).sum(axis=2)
     now = process.start
     for h in range(H):
         occupancy[h] = (now[:, None] * policy[h]).ravel()
