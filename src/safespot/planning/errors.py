@@ -83,8 +83,9 @@ def transition_errors(pooled: Pooled, V: Float, occupancy: Float) -> Float:
     """Return ``sum_sa Var_p(f_sa) / n(s,a)`` of every component, ``[1+m]``; over pairs that the policy meets."""
     K, pairs = pooled.n.shape
     q = occupancy[None] if K == 1 else occupancy[:, None]  # [K, steps that share counts, S*A]
-    met = (q > 0.0).any(axis=1).ravel()[pooled.pairs]
-    row, state, count = pooled.pairs[met], pooled.states[met], pooled.counts[met]
+    rows = pooled.pairs
+    met = (q > 0.0).any(axis=1).ravel()[rows]
+    row, state, count = rows[met], pooled.states[met], pooled.counts[met]
     k, pair = np.divmod(row, pairs)
     f = np.zeros((len(V), len(row)))
     for j in range(q.shape[1]):
