@@ -16,8 +16,9 @@ import safespot as ss
 from safespot.arrays import InsideEpisode
 from safespot.evidence.alarm import alarm_state, alarm_step
 from safespot.evidence.differences import declare
+from safespot.evidence.interface import as_known
 from safespot.evidence.lengths import episodes_needed
-from safespot.evidence.meter import REWARD, as_known, meter_state, meter_step
+from safespot.evidence.meter import REWARD, meter_state, meter_step
 from safespot.evidence.sequences import (
     changing_means,
     fixed_means,

@@ -13,7 +13,8 @@ import pytest
 
 from safespot.arrays import InsideEpisode
 from safespot.evidence.differences import declare
-from safespot.evidence.meter import as_known, meter_levels, meter_state, meter_step, read_meter
+from safespot.evidence.interface import as_known
+from safespot.evidence.meter import meter_levels, meter_state, meter_step, read_meter
 from safespot.evidence.totals import observe_totals, total_rates, total_state
 from safespot.gym.clinic import Clinic
 from safespot.kernels.jit import no_refcount

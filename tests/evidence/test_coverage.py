@@ -11,7 +11,8 @@ from scipy.stats import beta
 
 from safespot.arrays import InsideEpisode
 from safespot.evidence.differences import declare
-from safespot.evidence.meter import as_known, meter_levels, meter_state, meter_step, read_meter
+from safespot.evidence.interface import as_known
+from safespot.evidence.meter import meter_levels, meter_state, meter_step, read_meter
 from safespot.evidence.totals import (
     grow_totals,
     observe_totals,

@@ -27,7 +27,8 @@ from ..states import part, rebuild
 from ..syscalls import InterruptsDeferred
 from .differences import Declared, check_totals, declare, differences
 from .doubts import Doubts
-from .meter import as_known, restored, stored
+from .interface import as_known
+from .meter import restored, stored
 from .sequences import WEIGHTS, bet
 
 

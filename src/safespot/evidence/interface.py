@@ -158,6 +158,16 @@ def with_limits(interface: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
     return {**interface, **declared, "ranges": parts["ranges"], "units": parts["units"] or None}
 
 
+def as_known(interface: Mapping[str, Any], limits: Limits = None) -> Interface:
+    """Return the interface of ``problem.interface``, with what limits declare."""
+    try:
+        return make_interface(**(interface if limits is None else with_limits(interface, limits)))
+    except TypeError as problem:
+        raise InvalidOption(
+            f"interface must be what problem.interface or env_interface(…) is: {problem}."
+        ) from None
+
+
 def _limits(units: Units, names: Names, extras: Mapping[str, Any]) -> tuple[Limit, ...]:
     """The limits of an interface, one by one."""
     m = len(units.senses)

@@ -34,8 +34,7 @@ from .differences import (
     reward_shares,
 )
 from .doubts import Doubts
-from .interface import Interface, signals_inside, with_limits
-from .interface import make_interface as as_interface
+from .interface import Interface, as_known, signals_inside
 from .sequences import (
     ChangingMeans,
     changing_means,
@@ -320,16 +319,6 @@ def as_evidence(meter: SafetyMeter, n: Int, low: Float) -> Evidence:
         reward_bounds=(frozen(first), frozen(np.maximum(first, second))),
         doubts=meter.doubts.sentences(),
     )
-
-
-def as_known(interface: Mapping[str, Any], limits: Limits = None) -> Interface:
-    """Return the interface of ``problem.interface``, with what limits declare."""
-    try:
-        return as_interface(**(interface if limits is None else with_limits(interface, limits)))
-    except TypeError as problem:
-        raise InvalidOption(
-            f"interface must be what problem.interface or env_interface(…) is: {problem}."
-        ) from None
 
 
 def as_delta(delta: float) -> float:

@@ -25,8 +25,7 @@ from ..errors import InvalidOption
 from ..evidence.certificate import Certificate, issue, policy_digest
 from ..evidence.differences import Declared, declare
 from ..evidence.doubts import Doubts
-from ..evidence.interface import Interface
-from ..evidence.meter import as_known
+from ..evidence.interface import Interface, as_known
 from ..evidence.sequences import changing_means, observe_changing, sums_of_means
 from ..evidence.statements import as_bounds, episode_sums, levels, statements
 from ..files import checksum

@@ -22,8 +22,7 @@ from ..evidence.behaviour import as_behaviour
 from ..evidence.certificate import Certificate, issue, policy_digest
 from ..evidence.differences import Declared, declare
 from ..evidence.doubts import Doubts
-from ..evidence.interface import Interface
-from ..evidence.meter import as_known
+from ..evidence.interface import Interface, as_known
 from ..evidence.sequences import STEADY, fixed_means, read_fixed, targets
 from ..evidence.statements import (
     add_sums,
