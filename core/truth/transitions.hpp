@@ -50,10 +50,12 @@ struct Transitions {
         }
         for (Index s = 0; s < buffer.extent(0); ++s) buffer[s] = 0.0;
         for (Index pair = 0; pair < mass.extent(0); ++pair) {
-            if (!(mass[pair] > 0.0)) continue;
-            for (Index j = starts(k, pair); j < starts(k, pair + 1); ++j) {
-                buffer[successors[j]] += mass[pair] * probabilities[j];
-            }
+            const double share = mass[pair];
+            if (!(share > 0.0)) continue;
+            const Index first = starts(k, pair), last = starts(k, pair + 1);
+            const ConstFloats<1> part = probabilities.part(first, last);
+            const View<const std::int32_t, 1> after = successors.part(first, last);
+            for (Index j = 0; j < last - first; ++j) buffer[after[j]] += share * part[j];
         }
         for (Index s = 0; s < buffer.extent(0); ++s) states[s] = buffer[s];
     }
