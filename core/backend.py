@@ -1,7 +1,7 @@
 """The build backend: scikit-build-core, and where no C++ compiler is found, Zig's.
 
-`ziglang` is a compiler in a wheel. It is asked for only where it is needed, and builds for the baseline of the machine's
-kind of processor: a wheel that uses more would end on another one with an illegal instruction.
+`ziglang` is a compiler in a wheel. It is asked for only where it is needed, and builds for the baseline of the
+machine's kind of processor: a wheel that uses more would end on another one with an illegal instruction.
 """
 
 from __future__ import annotations
@@ -27,12 +27,18 @@ def compiler_missing() -> bool:
 
 def get_requires_for_build_wheel(settings: Any = None) -> list[str]:
     """Return what a build needs beside scikit-build-core."""
-    return [*backend.get_requires_for_build_wheel(settings), *["ziglang>=0.13"] * compiler_missing()]
+    return [
+        *backend.get_requires_for_build_wheel(settings),
+        *["ziglang>=0.13"] * compiler_missing(),
+    ]
 
 
 def get_requires_for_build_editable(settings: Any = None) -> list[str]:
     """Return the same for an editable install."""
-    return [*backend.get_requires_for_build_editable(settings), *["ziglang>=0.13"] * compiler_missing()]
+    return [
+        *backend.get_requires_for_build_editable(settings),
+        *["ziglang>=0.13"] * compiler_missing(),
+    ]
 
 
 def build_wheel(directory: str, settings: Any = None, metadata: str | None = None) -> str:

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import safespot as ss
+from safespot.reference import ReferenceSpot
 from safespot.spot import visits
 from tests.support.episodes import full_mask, random_episode, random_mask
-from tests.support.reference import ReferenceSpot
 
 Options = dict[str, Any]
 Reference: Any = ReferenceSpot

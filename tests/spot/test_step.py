@@ -11,9 +11,9 @@ import pytest
 import safespot as ss
 from safespot.kernels import sources
 from safespot.learners.compiled_step import MOVED, observe_episode
+from safespot.reference import ReferenceSpot
 from safespot.spot import limits, visits
 from tests.support.episodes import full_mask, random_episode
-from tests.support.reference import ReferenceSpot
 
 Reference: Any = ReferenceSpot
 

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 import safespot as ss
-from tests.support.reference import ReferenceSpot
+from safespot.reference import ReferenceSpot
 
 # Each subject: a learner class, and how to hand it one episode
 # (states [H+1], actions [H], rewards [H], constraints [H,m], thresholds [H,m]).

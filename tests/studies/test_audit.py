@@ -10,7 +10,7 @@ import pytest
 from studies.claims.audit import COLUMNS, Audit
 
 import safespot as ss
-from tests.support.reference import ReferenceSpot
+from safespot.reference import ReferenceSpot
 
 TOLERANCE = 1e-9
 

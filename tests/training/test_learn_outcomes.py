@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import safespot as ss
-from tests.support.reference import ReferenceSpot
+from safespot.reference import ReferenceSpot
 from tests.support.trails import (
     OPTIONS,
     by_hand,
