@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow test-bounds test-matrix test-reliability test-mutants check format verify bench docs vega clean
+.PHONY: demo test test-slow test-sanitizers test-bounds test-matrix test-reliability test-mutants check format verify bench docs vega clean
 
 # A chemotherapy whose tolerance nobody knows: learned under three stances, and with the tolerance known, beside SPOT.
 demo: .venv/ready
@@ -13,6 +13,15 @@ test: check
 
 test-slow: .venv/ready
 	$(BIN)/python -m pytest -n 2 -m slow
+
+# The core's tests with every index of a view checked, under AddressSanitizer and UBSan.
+test-sanitizers: .venv/ready
+	$(BIN)/cmake -S core -B build/sanitizers -G Ninja -DSAFESPOT_DEBUG=ON -DCMAKE_BUILD_TYPE=Debug \
+	  -DPython_EXECUTABLE=$(abspath $(BIN)/python) -Dnanobind_ROOT=$$($(BIN)/python -m nanobind --cmake_dir)
+	$(BIN)/cmake --build build/sanitizers
+	mkdir -p build/sanitizers/site && ln -sfn ../_core.abi3.so build/sanitizers/site/_core.so
+	LD_PRELOAD=$$($(CXX) -print-file-name=libasan.so):$$($(CXX) -print-file-name=libubsan.so) ASAN_OPTIONS=detect_leaks=0 \
+	  SAFESPOT_CORE=$(abspath build/sanitizers) $(BIN)/python -m pytest tests/core -q -p no:cacheprovider
 
 # Once with every array index checked: Numba does not do it by default.
 test-bounds: .venv/ready
@@ -59,7 +68,7 @@ clean:
 	rm -rf .venv .matrix dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 # Where venv cannot bring pip along (Debian without python3-venv), the machine's own pip installs it.
-.venv/ready: pyproject.toml constraints.txt
+.venv/ready: pyproject.toml constraints.txt $(shell find core -type f -not -path '*/__pycache__/*')
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "safespot needs Python 3.11 or newer")'
 	$(PYTHON) -m venv .venv || { $(PYTHON) -m venv --clear --without-pip .venv && \
 	  $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; }

@@ -63,8 +63,7 @@ inline void sum_products(ConstFloats<1> x, ConstFloats<1> y, Index A, Floats<1> 
     with_width(A, [&](auto width) {
 #pragma GCC ivdep
         for (Index j = 0; j < out.extent(0); ++j) {
-            out[j] = row_sum(
-                width, [&](Index a) { return x[j * width + a] * y[j * width + a]; });
+            out[j] = row_sum(width, [&](Index a) { return x[j * width + a] * y[j * width + a]; });
         }
     });
 }
@@ -125,8 +124,8 @@ inline void mix_rows(ConstFloats<1> weights, ConstFloats<2> rows, Index first, F
 
 // `mix_rows` with two weights at once, by two rows: each entry of `rows` is read once for both,
 // and reading is what takes the time.
-inline void mix_rows_twice(ConstFloats<1> weights, ConstFloats<1> others, ConstFloats<2> rows,
-                           Index first, Floats<1> out, Floats<1> out2) {
+inline void mix_rows_twice(ConstFloats<1> weights, ConstFloats<1> others, ConstFloats<2> rows, Index first,
+                           Floats<1> out, Floats<1> out2) {
     const Index n = rows.extent(0), length = out.extent(0), last = first + length;
     Index j = 1;
     if (n > 2) {
@@ -168,13 +167,11 @@ inline void mix_rows_twice(ConstFloats<1> weights, ConstFloats<1> others, ConstF
 }
 
 // `mix_rows` for every row of `weights` [C, n], into the first `length` entries of `out` [C, .].
-inline void mix_rows_of_all(ConstFloats<2> weights, ConstFloats<2> rows, Index first, Index length,
-                            Floats<2> out) {
+inline void mix_rows_of_all(ConstFloats<2> weights, ConstFloats<2> rows, Index first, Index length, Floats<2> out) {
     const Index C = weights.extent(0);
     Index c = 0;
     for (; c + 2 <= C; c += 2) {
-        mix_rows_twice(weights[c], weights[c + 1], rows, first, out[c].part(0, length),
-                       out[c + 1].part(0, length));
+        mix_rows_twice(weights[c], weights[c + 1], rows, first, out[c].part(0, length), out[c + 1].part(0, length));
     }
     if (c < C) mix_rows(weights[c], rows, first, out[c].part(0, length));
 }

@@ -41,9 +41,7 @@ public:
     T& operator()(I... indices) const {
         Index place = 0;
         int axis = 0;
-        ((assert(0 <= indices && indices < extents_[axis]),
-          place = place * extents_[axis++] + indices),
-         ...);
+        ((assert(0 <= indices && indices < extents_[axis]), place = place * extents_[axis++] + indices), ...);
         return data_[place];
     }
 

@@ -35,16 +35,15 @@ View<T, Rank> as_view(nb::handle array, const std::string& name, std::array<Inde
     if (!numpy || !nb::try_cast(array, view, false) ||
         reinterpret_cast<std::uintptr_t>(view.data()) % alignof(T) != 0) {
         const std::string kind = std::is_const_v<T> ? "" : "writable, ";
-        throw nb::type_error((name + " must be a " + kind + "C-contiguous array of " +
-                              type_name<T>() + " with " + std::to_string(Rank) + " axes.")
+        throw nb::type_error((name + " must be a " + kind + "C-contiguous array of " + type_name<T>() + " with " +
+                              std::to_string(Rank) + " axes.")
                                  .c_str());
     }
     for (int axis = 0; axis < Rank; ++axis) {
         const auto extent = static_cast<Index>(view.shape(axis));
         if (shape[axis] != any && shape[axis] != extent) {
             throw nb::value_error((name + " has " + std::to_string(extent) + " entries along axis " +
-                                   std::to_string(axis) + "; expected " +
-                                   std::to_string(shape[axis]) + ".")
+                                   std::to_string(axis) + "; expected " + std::to_string(shape[axis]) + ".")
                                       .c_str());
         }
         shape[axis] = extent;
@@ -81,19 +80,27 @@ private:
     std::vector<nb::object> kept_;
 };
 
-double number(nb::handle record, const char* name) {
-    return nb::cast<double>(nb::getattr(record, name));
-}
+double number(nb::handle record, const char* name) { return nb::cast<double>(nb::getattr(record, name)); }
 
 Radii as_radii(nb::handle r) {
-    return {number(r, "L_r"), number(r, "L_p"), number(r, "L_b"), number(r, "H"), number(r, "S"),
-            number(r, "bonus_scale"), number(r, "threshold_scale"),
-            nb::cast<bool>(nb::getattr(r, "bernstein")), nb::cast<bool>(nb::getattr(r, "clip"))};
+    return {number(r, "L_r"),
+            number(r, "L_p"),
+            number(r, "L_b"),
+            number(r, "H"),
+            number(r, "S"),
+            number(r, "bonus_scale"),
+            number(r, "threshold_scale"),
+            nb::cast<bool>(nb::getattr(r, "bernstein")),
+            nb::cast<bool>(nb::getattr(r, "clip"))};
 }
 
 SpotRates as_rates(nb::handle r, Index S) {
-    const SpotRates rates{as_radii(nb::getattr(r, "radii")), number(r, "eta"), number(r, "step"),
-                          number(r, "xi"), number(r, "rho"), nb::cast<Index>(nb::getattr(r, "start")),
+    const SpotRates rates{as_radii(nb::getattr(r, "radii")),
+                          number(r, "eta"),
+                          number(r, "step"),
+                          number(r, "xi"),
+                          number(r, "rho"),
+                          nb::cast<Index>(nb::getattr(r, "start")),
                           nb::cast<bool>(nb::getattr(r, "learned"))};
     require(0 <= rates.start && rates.start <= S, "start must be a state, or their number.");
     return rates;
@@ -172,8 +179,7 @@ struct PyStatistics {
         Successors made;
         made.dense = bound.floats<3>(r, "dense", {any, any, any});
         if (made.is_dense()) {
-            require(made.dense.extent(0) == K && made.dense.extent(1) == S &&
-                        made.dense.extent(2) == pairs,
+            require(made.dense.extent(0) == K && made.dense.extent(1) == S && made.dense.extent(2) == pairs,
                     "dense must be [K, S, S*A].");
             return made;
         }
@@ -187,9 +193,7 @@ struct PyStatistics {
         return made;
     }
 
-    void check() const {
-        require(core.consistent(), "the visit statistics name places that do not exist.");
-    }
+    void check() const { require(core.consistent(), "the visit statistics name places that do not exist."); }
     Episode episode(nb::handle record) const {
         return as_episode(record, core.H(), core.S(), core.A(), core.components() - 1);
     }
@@ -198,15 +202,6 @@ struct PyStatistics {
         check();
         require(core.has_room(), "there is no room for one more episode.");
         core.add(e);
-    }
-    void lay_out(nb::handle record) {
-        const Successors to = lists(record, core.met.extent(0), core.S(), core.n.extent(1));
-        check();
-        Int rooms = 0;
-        for (Index k = 0; k < core.successors.room.size(); ++k) rooms += core.successors.room.data()[k];
-        require(!to.is_dense() && to.used[0] == 0 && rooms <= to.states.extent(0),
-                "the other pool must be empty, and have room for all lists.");
-        core.lay_out(to);
     }
 };
 
@@ -264,10 +259,9 @@ struct PySpot {
                               bound.floats<1>(r, "lower", {m}),
                               bound.floats<1>(r, "upper", {m}),
                               bound.array<Int, 1>(r, "finished", {1})};
-        const OptimisticModel model{bound.array<const bool, 2>(r, "mask", {H, S * A}),
-                                    bound.floats<3>(r, "deficit", {C, H, S * A}),
-                                    bound.floats<2>(r, "weight", {H, S * A}),
-                                    bound.floats<2>(r, "max_deficit", {H, S})};
+        const OptimisticModel model{
+            bound.array<const bool, 2>(r, "mask", {H, S * A}), bound.floats<3>(r, "deficit", {C, H, S * A}),
+            bound.floats<2>(r, "weight", {H, S * A}), bound.floats<2>(r, "max_deficit", {H, S})};
         core = std::make_unique<Spot<Window>>(as_rates(rates, S), state, model, s, window.core);
     }
     void check() const {
@@ -342,8 +336,11 @@ struct PyMeter {
 Noise as_noise(Bound& bound, nb::handle r, Index H, Index m) {
     const auto start = bound.reads<1>(r, "start", {any});
     const Index n = start.extent(0);
-    return {start, bound.reads<2>(r, "actions", {n, H}), bound.reads<2>(r, "transitions", {n, H}),
-            bound.reads<2>(r, "rewards", {n, H}), bound.reads<3>(r, "constraints", {n, H, m}),
+    return {start,
+            bound.reads<2>(r, "actions", {n, H}),
+            bound.reads<2>(r, "transitions", {n, H}),
+            bound.reads<2>(r, "rewards", {n, H}),
+            bound.reads<3>(r, "constraints", {n, H, m}),
             bound.reads<3>(r, "thresholds", {n, H, m})};
 }
 
@@ -371,8 +368,7 @@ struct PyTruth {
         const auto codes = bound.array<const Int, 1>(laws_record, "codes", {3});
         const auto parameters = bound.reads<1>(laws_record, "parameters", {3});
         const auto outcomes = bound.reads<3>(laws_record, "outcomes", {any, any, any});
-        require(outcomes.empty() || (outcomes.extent(0) == m && outcomes.extent(1) == pairs &&
-                                     outcomes.extent(2) == S),
+        require(outcomes.empty() || (outcomes.extent(0) == m && outcomes.extent(1) == pairs && outcomes.extent(2) == S),
                 "outcomes must be [m, S*A, S], or empty.");
         const auto law = [&](Index k) { return Law{codes[k], parameters[k]}; };
         laws = {law(0), law(1), law(2), outcomes};
@@ -380,20 +376,19 @@ struct PyTruth {
     }
 
     Transitions transitions(nb::handle r, Index H, Index S, Index pairs) {
-        Transitions P{bound.reads<3>(r, "dense", {any, any, any}),
-                      bound.array<const Int, 2>(r, "starts", {any, any}),
+        Transitions P{bound.reads<3>(r, "dense", {any, any, any}), bound.array<const Int, 2>(r, "starts", {any, any}),
                       bound.array<const std::int32_t, 1>(r, "successors", {any}),
                       bound.reads<1>(r, "probabilities", {any})};
         const auto steps = [&](Index K) { return K == 1 || K == H; };
         if (P.is_dense()) {
-            require(steps(P.dense.extent(0)) && P.dense.extent(1) == pairs && P.dense.extent(2) == S &&
-                        P.starts.empty(),
-                    "dense transitions must be [K, S*A, S].");
+            require(
+                steps(P.dense.extent(0)) && P.dense.extent(1) == pairs && P.dense.extent(2) == S && P.starts.empty(),
+                "dense transitions must be [K, S*A, S].");
             return P;
         }
         const Index entries = P.successors.extent(0);
-        bool fits = steps(P.starts.extent(0)) && P.starts.extent(1) == pairs + 1 &&
-                    P.dense.extent(0) == 0 && P.probabilities.extent(0) == entries;
+        bool fits = steps(P.starts.extent(0)) && P.starts.extent(1) == pairs + 1 && P.dense.extent(0) == 0 &&
+                    P.probabilities.extent(0) == entries;
         for (Index k = 0; k < P.starts.extent(0) && fits; ++k) {
             fits = 0 <= P.starts(k, 0) && P.starts(k, pairs) <= entries;
             for (Index pair = 0; pair < pairs && fits; ++pair) {
@@ -415,27 +410,24 @@ struct PyTruth {
         Bound call;
         const Noise numbers = as_noise(call, noise, H, m);
         require(0 <= n && n < numbers.start.extent(0), "n must be one of the noise's episodes.");
-        safespot::play(model, laws, as_view<const double, 2>(alpha, "alpha", {m, H}), numbers, n,
-                       policy(pi), as_played(call, played, H, m));
+        safespot::play(model, laws, as_view<const double, 2>(alpha, "alpha", {m, H}), numbers, n, policy(pi),
+                       as_played(call, played, H, m));
     }
-    Index step(nb::handle alpha, nb::handle noise, Index n, Index h, Index pair,
-               nb::handle played) const {
+    Index step(nb::handle alpha, nb::handle noise, Index n, Index h, Index pair, nb::handle played) const {
         const Index H = model.H(), m = model.components() - 1;
         Bound call;
         const Noise numbers = as_noise(call, noise, H, m);
-        require(0 <= n && n < numbers.start.extent(0) && 0 <= h && h < H && 0 <= pair &&
-                    pair < model.pairs(),
+        require(0 <= n && n < numbers.start.extent(0) && 0 <= h && h < H && 0 <= pair && pair < model.pairs(),
                 "n, h and pair must lie within the noise and the model.");
-        return play_step(model, laws, as_view<const double, 2>(alpha, "alpha", {m, H}), numbers, n, h,
-                         pair, as_played(call, played, H, m));
+        return play_step(model, laws, as_view<const double, 2>(alpha, "alpha", {m, H}), numbers, n, h, pair,
+                         as_played(call, played, H, m));
     }
     void values(nb::handle pi, nb::handle out) {
         const Index S = model.S(), pairs = model.pairs();
         double* next = memory.data();
         const auto take = [&](Index entries) { return Floats<1>(std::exchange(next, next + entries), {entries}); };
         const Occupancy occupancy{take(S), take(S), take(pairs), take(pairs)};
-        forward_values(model, policy(pi), occupancy,
-                       as_view<double, 1>(out, "values", {model.components()}));
+        forward_values(model, policy(pi), occupancy, as_view<double, 1>(out, "values", {model.components()}));
     }
 };
 
@@ -448,27 +440,36 @@ struct PyLoop {
     Record record;
     std::unique_ptr<Loop<Spot<Window>>> core;
 
-    PyLoop(const PyTruth& truth, nb::handle units, nb::handle playing, nb::handle watching,
-           nb::handle metering, const PyMeter& meter, PySpot& spot)
+    PyLoop(const PyTruth& truth, nb::handle units, nb::handle playing, nb::handle watching, nb::handle metering,
+           const PyMeter& meter, PySpot& spot)
         : truth(truth), spot(spot), meter(meter) {
         const Model& model = truth.model;
         const Index H = model.H(), S = model.S(), pairs = model.pairs(), C = model.components(), m = C - 1;
         const Statistics& s = spot.statistics.core;
         require(s.H() == H && s.S() == S && s.n.extent(1) == pairs && s.components() == C && meter.m() == m,
                 "the problem, the learner and the meter must be of the same S, A, H and m.");
-        const Truth known{model, truth.laws, bound.reads<2>(units, "target", {m, H}),
-                          bound.reads<1>(units, "offsets", {C}), bound.reads<1>(units, "scales", {C}),
+        const Truth known{model,
+                          truth.laws,
+                          bound.reads<2>(units, "target", {m, H}),
+                          bound.reads<1>(units, "offsets", {C}),
+                          bound.reads<1>(units, "scales", {C}),
                           nb::cast<bool>(nb::getattr(units, "scaled"))};
         noise = as_noise(bound, nb::getattr(playing, "noise"), H, m);
         const Index n = noise.start.extent(0);
         const nb::object played = nb::getattr(playing, "played");
-        const Playing play{noise, bound.reads<1>(playing, "progress", {n}),
-                           bound.reads<1>(playing, "optima", {n}), as_played(bound, played, H, m),
-                           bound.floats<2>(played, "alpha", {m, H}), bound.floats<1>(played, "progress", {1})};
+        const Playing play{noise,
+                           bound.reads<1>(playing, "progress", {n}),
+                           bound.reads<1>(playing, "optima", {n}),
+                           as_played(bound, played, H, m),
+                           bound.floats<2>(played, "alpha", {m, H}),
+                           bound.floats<1>(played, "progress", {1})};
         const nb::object t = nb::getattr(watching, "tracker"), r = nb::getattr(watching, "record");
-        const Tracker tracker{bound.floats<1>(t, "values", {C}), bound.floats<1>(t, "limits", {m}),
-                              bound.floats<2>(t, "totals", {2, C}), bound.floats<1>(t, "last", {2}),
-                              bound.floats<1>(t, "before", {C}), bound.floats<1>(t, "limits_before", {m}),
+        const Tracker tracker{bound.floats<1>(t, "values", {C}),
+                              bound.floats<1>(t, "limits", {m}),
+                              bound.floats<2>(t, "totals", {2, C}),
+                              bound.floats<1>(t, "last", {2}),
+                              bound.floats<1>(t, "before", {C}),
+                              bound.floats<1>(t, "limits_before", {m}),
                               {bound.floats<1>(t, "now", {S}), bound.floats<1>(t, "after", {S}),
                                bound.floats<1>(t, "mass", {pairs}), bound.floats<1>(t, "visits", {pairs})}};
         record.episodes = bound.array<const Int, 1>(r, "episodes", {any});
@@ -481,13 +482,14 @@ struct PyLoop {
         record.written = bound.array<Int, 1>(r, "written", {1});
         const nb::object sums = nb::getattr(metering, "sums");
         const auto totals = bound.floats<2>(sums, "totals", {any, 2 + 4 * m});
-        const Metering watched{nb::cast<bool>(nb::getattr(metering, "checked")), meter.core,
+        const Metering watched{nb::cast<bool>(nb::getattr(metering, "checked")),
+                               meter.core,
                                bound.reads<1>(metering, "levels", {2 + 2 * m}),
-                               bound.floats<2>(metering, "rows", {grid, 2 + 2 * m}), totals,
+                               bound.floats<2>(metering, "rows", {grid, 2 + 2 * m}),
+                               totals,
                                bound.array<bool, 1>(sums, "moved", {totals.extent(0) + 1})};
-        core = std::make_unique<Loop<Spot<Window>>>(known, play, tracker, record,
-                                                    nb::cast<bool>(nb::getattr(watching, "every")),
-                                                    watched, *spot.core);
+        core = std::make_unique<Loop<Spot<Window>>>(
+            known, play, tracker, record, nb::cast<bool>(nb::getattr(watching, "every")), watched, *spot.core);
     }
     Index play(Index first, Index last) {
         require(0 <= first && first <= last && last <= noise.start.extent(0),
@@ -502,76 +504,44 @@ struct PyLoop {
     }
 };
 
-// A sequence's functions over rows [., width] of its states.
+// A sequence's functions of row r among rows [., width] of its states.
 template <class Sequence>
-Floats<2> rows_of(nb::handle rows) {
-    return as_view<double, 2>(rows, "rows", {any, Sequence::width});
-}
-template <class Sequence, class... Extra>
-auto bind_sequence(nb::module_& m, const char* name) {
-    return nb::class_<Sequence>(m, name)
-        .def_ro_static("width", &Sequence::width)
-        .def_static("reset", [](nb::handle rows) {
-            const auto all = rows_of<Sequence>(rows);
-            for (Index r = 0; r < all.extent(0); ++r) Sequence(all[r]).reset();
-        }, "rows"_a);
-}
+class RowClass : public nb::class_<Sequence> {
+public:
+    RowClass(nb::module_& m, const char* name) : nb::class_<Sequence>(m, name) {
+        this->def_ro_static("width", &Sequence::width);
+        method("reset", &Sequence::reset);
+    }
+    template <class Result, class... Arguments, class... Names>
+    RowClass& method(const char* name, Result (Sequence::*function)(Arguments...) const, Names... names) {
+        this->def_static(
+            name,
+            [function](nb::handle rows, Index r, Arguments... arguments) {
+                const auto all = as_view<double, 2>(rows, "rows", {any, Sequence::width});
+                require(0 <= r && r < all.extent(0), "r must be one of the rows.");
+                return (Sequence(all[r]).*function)(arguments...);
+            },
+            "rows"_a, "r"_a, names...);
+        return *this;
+    }
+};
 
 void bind_sequences(nb::module_& m) {
-    bind_sequence<ChangingMeans>(m, "ChangingMeans")
-        .def_static("observe", [](nb::handle rows, nb::handle x) {
-            const auto all = rows_of<ChangingMeans>(rows);
-            const auto values = as_view<const double, 1>(x, "x", {all.extent(0)});
-            for (Index r = 0; r < all.extent(0); ++r) ChangingMeans(all[r]).observe(values[r]);
-        }, "rows"_a, "x"_a)
-        .def_static("bounds", [](nb::handle rows, nb::handle levels, nb::handle lower) {
-            const auto all = rows_of<ChangingMeans>(rows);
-            const auto level = as_view<const double, 1>(levels, "levels", {all.extent(0)});
-            const auto out = as_view<double, 1>(lower, "lower", {all.extent(0)});
-            for (Index r = 0; r < all.extent(0); ++r) out[r] = ChangingMeans(all[r]).bound(level[r]);
-        }, "rows"_a, "levels"_a, "lower"_a);
+    RowClass<ChangingMeans>(m, "ChangingMeans")
+        .method("observe", &ChangingMeans::observe, "x"_a)
+        .method("bound", &ChangingMeans::bound, "level"_a);
     nb::class_<Targets>(m, "Targets").def(nb::init<double, double>(), "planned"_a, "factors"_a = 1.0);
-    bind_sequence<FixedMean>(m, "FixedMeans")
-        .def_static("observe", [](nb::handle rows, const Targets& targets, nb::handle x) {
-            const auto all = rows_of<FixedMean>(rows);
-            const auto values = as_view<const double, 1>(x, "x", {all.extent(0)});
-            for (Index r = 0; r < all.extent(0); ++r) FixedMean(all[r]).observe(targets, values[r]);
-        }, "rows"_a, "targets"_a, "x"_a)
-        .def_static("read", [](nb::handle rows, const Targets& targets, double level, bool when_due) {
-            const auto all = rows_of<FixedMean>(rows);
-            for (Index r = 0; r < all.extent(0); ++r) {
-                when_due ? FixedMean(all[r]).read_when_due(targets, level)
-                         : FixedMean(all[r]).read(targets, level);
-            }
-        }, "rows"_a, "targets"_a, "level"_a, "when_due"_a = false);
-    bind_sequence<WindowSum>(m, "WindowSums")
-        .def_static("move", [](nb::handle rows, Index r, double x, double y, double sign) {
-            const auto all = rows_of<WindowSum>(rows);
-            require(0 <= r && r < all.extent(0), "r must be one of the rows.");
-            WindowSum(all[r]).move(x, y, sign);
-        }, "rows"_a, "r"_a, "x"_a, "y"_a, "sign"_a = 1.0)
-        .def_static("bound", [](nb::handle rows, Index r, double level) {
-            const auto all = rows_of<WindowSum>(rows);
-            require(0 <= r && r < all.extent(0), "r must be one of the rows.");
-            return WindowSum(all[r]).bound(level);
-        }, "rows"_a, "r"_a, "level"_a);
-    bind_sequence<SampleMean>(m, "SampleMeans")
-        .def_static("observe", [](nb::handle rows, Index r, double n, double s) {
-            const auto all = rows_of<SampleMean>(rows);
-            require(0 <= r && r < all.extent(0), "r must be one of the rows.");
-            SampleMean(all[r]).observe(n, s);
-        }, "rows"_a, "r"_a, "n"_a, "s"_a)
-        .def_static("bound", [](nb::handle rows, Index r, double H, double level) {
-            const auto all = rows_of<SampleMean>(rows);
-            require(0 <= r && r < all.extent(0), "r must be one of the rows.");
-            return SampleMean(all[r]).bound(H, level);
-        }, "rows"_a, "r"_a, "H"_a, "level"_a);
-    bind_sequence<Bets>(m, "Bets")
-        .def_static("observe", [](nb::handle rows, Index r, double fresh, double mu, double x) {
-            const auto all = rows_of<Bets>(rows);
-            require(0 <= r && r < all.extent(0), "r must be one of the rows.");
-            return Bets(all[r]).observe(fresh, mu, x);
-        }, "rows"_a, "r"_a, "fresh"_a, "mu"_a, "x"_a);
+    RowClass<FixedMean>(m, "FixedMean")
+        .method("observe", &FixedMean::observe, "targets"_a, "x"_a)
+        .method("read", &FixedMean::read, "targets"_a, "level"_a)
+        .method("read_when_due", &FixedMean::read_when_due, "targets"_a, "level"_a);
+    RowClass<WindowSum>(m, "WindowSum")
+        .method("move", &WindowSum::move, "x"_a, "y"_a, "sign"_a = 1.0)
+        .method("bound", &WindowSum::bound, "level"_a);
+    RowClass<SampleMean>(m, "SampleMean")
+        .method("observe", &SampleMean::observe, "n"_a, "s"_a)
+        .method("bound", &SampleMean::bound, "H"_a, "level"_a);
+    RowClass<Bets>(m, "Bets").method("observe", &Bets::observe, "fresh"_a, "mu"_a, "x"_a);
 }
 
 }  // namespace
@@ -585,16 +555,14 @@ NB_MODULE(_core, m) {
     nb::class_<PyStatistics>(m, "Statistics")
         .def(nb::init<nb::handle, nb::handle>(), "record"_a, "pooling"_a = nb::none())
         .def("observe", &PyStatistics::observe, "episode"_a)
-        .def("lay_out", &PyStatistics::lay_out, "successors"_a)
         .def_prop_ro("has_room", [](const PyStatistics& s) { return s.core.has_room(); });
     nb::class_<PyWindow>(m, "Window")
         .def(nb::init<nb::handle>(), "record"_a)
         .def("bounds", &PyWindow::bounds, "radii"_a, "lower"_a, "upper"_a)
         .def_prop_ro("has_room", [](const PyWindow& w) { return w.core.has_room(); });
     nb::class_<PySpot>(m, "Spot")
-        .def(nb::init<nb::handle, nb::handle, const PyStatistics&, const PyWindow&, const std::string&>(),
-             "rates"_a, "state"_a, "statistics"_a, "window"_a, "level"_a = "", nb::keep_alive<1, 4>(),
-             nb::keep_alive<1, 5>())
+        .def(nb::init<nb::handle, nb::handle, const PyStatistics&, const PyWindow&, const std::string&>(), "rates"_a,
+             "state"_a, "statistics"_a, "window"_a, "level"_a = "", nb::keep_alive<1, 4>(), nb::keep_alive<1, 5>())
         .def("observe", &PySpot::observe, "episode"_a)
         .def("derive", &PySpot::derive)
         .def("evaluate", &PySpot::evaluate, "pi"_a, "lam"_a, "Q"_a, "V"_a)
@@ -610,16 +578,19 @@ NB_MODULE(_core, m) {
         .def("values", &PyTruth::values, "pi"_a, "out"_a);
     nb::class_<PyLoop>(m, "Loop")
         .def(nb::init<const PyTruth&, nb::handle, nb::handle, nb::handle, nb::handle, const PyMeter&, PySpot&>(),
-             "truth"_a, "units"_a, "playing"_a, "watching"_a, "metering"_a, "meter"_a, "spot"_a,
-             nb::keep_alive<1, 2>(), nb::keep_alive<1, 7>(), nb::keep_alive<1, 8>())
+             "truth"_a, "units"_a, "playing"_a, "watching"_a, "metering"_a, "meter"_a, "spot"_a, nb::keep_alive<1, 2>(),
+             nb::keep_alive<1, 7>(), nb::keep_alive<1, 8>())
         .def("play", &PyLoop::play, "first"_a, "last"_a);
-    m.def("softmax", [](nb::handle logits, nb::handle pi) {
-        const auto rows = as_view<double, 2>(logits, "logits", {any, any});
-        const auto out = as_view<double, 2>(pi, "pi", {rows.extent(0), rows.extent(1)});
-        require(!rows.empty(), "logits must have rows and entries.");
-        std::vector<double> x(rows.size() + 3);
-        softmax(rows.flat(), out.flat(), rows.extent(1), Floats<1>(x.data(), {rows.size() + 3}));
-    }, "logits"_a, "pi"_a);
+    m.def(
+        "softmax",
+        [](nb::handle logits, nb::handle pi) {
+            const auto rows = as_view<double, 2>(logits, "logits", {any, any});
+            const auto out = as_view<double, 2>(pi, "pi", {rows.extent(0), rows.extent(1)});
+            require(!rows.empty(), "logits must have rows and entries.");
+            std::vector<double> x(rows.size() + 3);
+            softmax(rows.flat(), out.flat(), rows.extent(1), Floats<1>(x.data(), {rows.size() + 3}));
+        },
+        "logits"_a, "pi"_a);
     m.def("exponentials", [](nb::handle x) { exponentials(as_view<double, 1>(x, "x", {any})); }, "x"_a);
     bind_sequences(m);
 }

@@ -48,8 +48,7 @@ struct Declared {
             const Ends value = ends(e.H(), [&](Index h) { return e.constraints(h, i); });
             const Ends limit = ends(e.H(), [&](Index h) { return e.thresholds(h, i); });
             fit &= value.high >= values(0, i) - room && value.low <= values(1, i) + room;
-            fit &= known() ||
-                   (limit.high >= limits(0, i) - room && limit.low <= limits(1, i) + room);
+            fit &= known() || (limit.high >= limits(0, i) - room && limit.low <= limits(1, i) + room);
         }
         return fit;
     }

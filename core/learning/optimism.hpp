@@ -47,9 +47,7 @@ private:
             const double visits = statistics.visits_of(c, h, pair);
             // Eq. opt-p: phi = c (sqrt(L_r / n) + phi_p), with the constants of D3.
             const double phi =
-                visits > 0.0 && phi_p < infinity
-                    ? radii.bonus_scale * (radii.signal(visits) + phi_p)
-                    : infinity;
+                visits > 0.0 && phi_p < infinity ? radii.bonus_scale * (radii.signal(visits) + phi_p) : infinity;
             const double mean = visits > 0.0 ? statistics.sum_of(c, h, pair) / visits : 0.0;
             deficit(c, h, pair) = 1.0 - (mean + phi);
         }
@@ -66,8 +64,7 @@ private:
     }
 
     // Infinite where there is too little data, so that the pair sits at its cap (D8).
-    static double transition_bonus(const Radii& radii, const Statistics& statistics, Index h,
-                                   Index pair) {
+    static double transition_bonus(const Radii& radii, const Statistics& statistics, Index h, Index pair) {
         const double n = statistics.visits(h, pair);
         if (n == 0.0 || (radii.bernstein && n == 1.0)) return infinity;
         if (!radii.bernstein) return radii.transition(n);

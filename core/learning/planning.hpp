@@ -20,8 +20,8 @@ namespace safespot {
 
 // D[a] = sum of count G(s') over a state's transitions with action a, and E from F likewise: two
 // components at once, which is half the reading. With one left, E is D and F is G.
-inline void add_up(const Successors& successors, Index k, Index s, ConstFloats<1> G,
-                   ConstFloats<1> F, Floats<1> D, Floats<1> E) {
+inline void add_up(const Successors& successors, Index k, Index s, ConstFloats<1> G, ConstFloats<1> F, Floats<1> D,
+                   Floats<1> E) {
     for (Index a = 0; a < D.extent(0); ++a) D[a] = E[a] = 0.0;
     const Index first = successors.where(k, s), end = first + successors.length(k, s);
     for (Index j = first; j < end; ++j) {
@@ -35,8 +35,7 @@ inline void add_up(const Successors& successors, Index k, Index s, ConstFloats<1
 
 // D[c, pair] = sum_s' count(s') G_c(s'), n times p_hat G, for the pairs of states from `first` up
 // to `last`; D begins with the first pair.
-inline void back_up(const Statistics& statistics, Index h, Index first, Index last,
-                    ConstFloats<2> G, Floats<2> D) {
+inline void back_up(const Statistics& statistics, Index h, Index first, Index last, ConstFloats<2> G, Floats<2> D) {
     const Successors& successors = statistics.successors;
     const Index A = statistics.A(), k = statistics.row(h), C = G.extent(0);
     if (successors.is_dense()) {
@@ -47,8 +46,7 @@ inline void back_up(const Statistics& statistics, Index h, Index first, Index la
         const Index begin = (s - first) * A;
         for (Index c = 0; c < C; c += 2) {
             const Index b = std::min(c + 1, C - 1);
-            add_up(successors, k, s, G[c], G[b], D[c].part(begin, begin + A),
-                   D[b].part(begin, begin + A));
+            add_up(successors, k, s, G[c], G[b], D[c].part(begin, begin + A), D[b].part(begin, begin + A));
         }
     }
 }
@@ -58,8 +56,8 @@ inline void back_up(const Statistics& statistics, Index h, Index first, Index la
 //     D_c = max(deficit_c + p_hat G_c, 0),   Q = -(D_r + sum_i lambda_i D_{g_i}),
 //
 // which is Q but for what all actions of a step share, remaining * (1 + sum_i lambda_i).
-inline void truncate(const OptimisticModel& model, ConstFloats<1> lambda, Index h, Index first,
-                     Floats<2> D, Floats<1> Q) {
+inline void truncate(const OptimisticModel& model, ConstFloats<1> lambda, Index h, Index first, Floats<2> D,
+                     Floats<1> Q) {
     const Index C = D.extent(0), length = Q.extent(0), last = first + length;
     const ConstFloats<1> weight = model.weight[h].part(first, last);
     const auto deficit = [&](Index c) { return ConstFloats<1>(model.deficit[c][h].part(first, last)); };
@@ -101,10 +99,9 @@ inline void truncate(const OptimisticModel& model, ConstFloats<1> lambda, Index 
 //
 // G may be `ahead` itself where these are all states that the step needs. Returns whether any Q is
 // below 0: where none is, nothing moves.
-inline bool evaluate_states(const Statistics& statistics, const OptimisticModel& model,
-                            ConstFloats<1> pi, ConstFloats<1> lambda, Index h, Index first,
-                            Index last, ConstFloats<2> ahead, Floats<2> D, Floats<1> Q,
-                            Floats<2> G) {
+inline bool evaluate_states(const Statistics& statistics, const OptimisticModel& model, ConstFloats<1> pi,
+                            ConstFloats<1> lambda, Index h, Index first, Index last, ConstFloats<2> ahead, Floats<2> D,
+                            Floats<1> Q, Floats<2> G) {
     const Index A = statistics.A(), pairs = (last - first) * A;
     if (h + 1 < statistics.H()) {
         back_up(statistics, h, first, last, ahead, D);
@@ -123,8 +120,7 @@ inline bool evaluate_states(const Statistics& statistics, const OptimisticModel&
 // H - V_c(start): at the known start, or by the learned distribution where `start` is S (D5),
 //
 //     V(start) = min( phi_0 + sum_s mu_hat(s) V_1(s), H ),   H before the first episode.
-inline double start_gap(ConstFloats<1> G, Index start, View<const Int, 1> starts, Int finished,
-                        double phi_0) {
+inline double start_gap(ConstFloats<1> G, Index start, View<const Int, 1> starts, Int finished, double phi_0) {
     if (start < G.extent(0)) return G[start];
     if (finished == 0) return 0.0;
     double sum = 0.0;

@@ -33,9 +33,7 @@ struct Radii {
     }
 
     // zeta = min(1, k sqrt(4 ln(m S A H T / delta) / n)): Theorem 1.
-    double threshold(double n) const {
-        return std::min(1.0, threshold_scale * std::sqrt(4.0 * L_r / n));
-    }
+    double threshold(double n) const { return std::min(1.0, threshold_scale * std::sqrt(4.0 * L_r / n)); }
 };
 
 }  // namespace safespot

@@ -101,8 +101,7 @@ public:
     static constexpr Index width = 2 + 3 * K;
     // From a few rare events to a hundred million episodes.
     static constexpr Array<K> weights = tabulate<K>([](Index k) { return thirds(6.0, k); });
-    static constexpr Array<K> caps =
-        tabulate<K>([](Index k) { return largest_bet / weights[k]; });  // of the guess
+    static constexpr Array<K> caps = tabulate<K>([](Index k) { return largest_bet / weights[k]; });  // of the guess
 
     // Most of the prior where totals of 10^2 to 10^5 episodes have their best weight.
     static inline const Array<K> prior = log_prior<K>(tabulate<K>([](Index k) {
@@ -113,11 +112,9 @@ public:
     explicit ChangingMeans(Floats<1> row) : row_(row) {}
 
     double& counted() const { return row_[0]; }
-    double& total() const { return row_[1]; }                      // sum of x
-    Floats<1> drift() const { return row_.part(2, 2 + K); }        // sum of y = x - c
-    Products products() const {
-        return {row_.part(2 + K, 2 + 2 * K), row_.part(2 + 2 * K, width)};
-    }
+    double& total() const { return row_[1]; }                // sum of x
+    Floats<1> drift() const { return row_.part(2, 2 + K); }  // sum of y = x - c
+    Products products() const { return {row_.part(2 + K, 2 + 2 * K), row_.part(2 + 2 * K, width)}; }
 
     void reset() const {
         for (Index k = 0; k < width; ++k) row_[k] = 0.0;
@@ -143,9 +140,7 @@ public:
     // With u = sum E - sum x it is sum E - sum c = u + drift, and u solves
     // sum_k prior_k product_k exp(-l_k (u + drift_k)) = 1/share.
     double bound(double level) const {
-        const auto terms = tabulate<K>([&](Index k) {
-            return prior[k] + products().log(k) - weights[k] * drift()[k];
-        });
+        const auto terms = tabulate<K>([&](Index k) { return prior[k] + products().log(k) - weights[k] * drift()[k]; });
         return std::max(0.0, total() + crossing<K>(terms, weights, level));
     }
 
@@ -184,10 +179,10 @@ public:
     explicit FixedMean(Floats<1> row) : row_(row) {}
 
     double& counted() const { return row_[0]; }
-    double& total() const { return row_[1]; }    // sum of x
-    double& squares() const { return row_[2]; }  // sum of y^2, y = x - c
-    double& lower() const { return row_[3]; }    // the best bound so far
-    double& due() const { return row_[4]; }      // the count at which it is read again
+    double& total() const { return row_[1]; }     // sum of x
+    double& squares() const { return row_[2]; }   // sum of y^2, y = x - c
+    double& lower() const { return row_[3]; }     // the best bound so far
+    double& due() const { return row_[4]; }       // the count at which it is read again
     Floats<1> weight() const { return part(0); }  // l, of the coming numbers
     Floats<1> slope() const { return part(1); }   // sum of l
     Floats<1> offset() const { return part(2); }  // sum of l c
@@ -239,9 +234,7 @@ public:
     // sum_k prior_k product_k exp(offset_k - mu slope_k) = 1/share. All bounds hold at once.
     void read(const Targets& targets, double level) const {
         if (!(counted() > 0.0)) return;
-        const auto terms = tabulate<K>([&](Index k) {
-            return targets.log_prior[k] + products().log(k) + offset()[k];
-        });
+        const auto terms = tabulate<K>([&](Index k) { return targets.log_prior[k] + products().log(k) + offset()[k]; });
         lower() = std::min(std::max(lower(), crossing<K>(terms, slope(), level)), 1.0);
     }
 
@@ -287,8 +280,7 @@ public:
     double bound(double level) const {
         const auto terms = tabulate<K>([&](Index k) {
             const double l = weights[k], l2 = l * l, l3 = l * l * l, l4 = l * l * l * l;
-            return -std::log(8.0) - l2 * row_[1] / 2.0 + l3 * row_[2] / 3.0 -
-                   kappa[k] * l4 * row_[3];
+            return -std::log(8.0) - l2 * row_[1] / 2.0 + l3 * row_[2] / 3.0 - kappa[k] * l4 * row_[3];
         });
         return std::max(0.0, row_[0] + crossing<K>(terms, weights, level));
     }
@@ -303,8 +295,7 @@ public:
     static constexpr Index K = 8;
     static constexpr Index width = 5;  // sums of n, s, s^2, s n and n^2
     static constexpr Array<K> weights = tabulate<K>([](Index k) { return thirds(0.5, k); });
-    static inline const Array<K> psi =
-        tabulate<K>([](Index k) { return -std::log1p(-weights[k]) - weights[k]; });
+    static inline const Array<K> psi = tabulate<K>([](Index k) { return -std::log1p(-weights[k]) - weights[k]; });
 
     explicit SampleMean(Floats<1> row) : row_(row) {}
     void reset() const { std::fill_n(row_.data(), width, 0.0); }
@@ -338,9 +329,7 @@ private:
     double evidence(double H, double a) const {
         const double z = (row_[1] - a * row_[0]) / H;
         const double squares = (row_[2] - 2.0 * a * row_[3] + a * a * row_[4]) / (H * H);
-        const auto terms = tabulate<K>([&](Index k) {
-            return -std::log(8.0) + weights[k] * z - psi[k] * squares;
-        });
+        const auto terms = tabulate<K>([&](Index k) { return -std::log(8.0) + weights[k] * z - psi[k] * squares; });
         const double top = *std::max_element(terms.begin(), terms.end());
         double total = 0.0;
         for (double term : terms) total += std::exp(term - top);

@@ -44,10 +44,9 @@ enum class Answer : int { stayed = 0, moved = 1, due = 2 };
 template <class Thresholds>
 class Spot {
 public:
-    Spot(const SpotRates& rates, const SpotState& state, const OptimisticModel& model,
-         const Statistics& statistics, const Thresholds& thresholds)
-        : rates_(rates), state_(state), model_(model), statistics_(statistics),
-          thresholds_(thresholds) {
+    Spot(const SpotRates& rates, const SpotState& state, const OptimisticModel& model, const Statistics& statistics,
+         const Thresholds& thresholds)
+        : rates_(rates), state_(state), model_(model), statistics_(statistics), thresholds_(thresholds) {
         const Index C = statistics.components(), S = statistics.S(), pairs = S * statistics.A();
         memory_.resize(2 * C * S + C * pairs + 2 * state.pi.extent(0) + 3);
         double* next = memory_.data();
@@ -80,11 +79,9 @@ public:
         const Int t = state_.finished[0];
         const double phi_0 = start_bonus(t);
         for (Index i = 0; i < state_.lambda.extent(0); ++i) {
-            const double alpha =
-                rates_.xi * state_.lower[i] + (1.0 - rates_.xi) * state_.upper[i];
+            const double alpha = rates_.xi * state_.lower[i] + (1.0 - rates_.xi) * state_.upper[i];
             const double value =
-                static_cast<double>(statistics_.H()) -
-                start_gap(G_[1 + i], rates_.start, statistics_.starts, t, phi_0);
+                static_cast<double>(statistics_.H()) - start_gap(G_[1 + i], rates_.start, statistics_.starts, t, phi_0);
             state_.lambda[i] = dual_step(state_.lambda[i], alpha, value, rates_.step, rates_.rho);
         }
         // Line 9: the episode that was played under pi_t joins the data.
@@ -147,8 +144,8 @@ private:
             const bool one = h == 0 && rates_.start < S;
             const Index begin = one ? rates_.start : 0, end = one ? begin + 1 : S;
             const Floats<1> Q = Q_.part((h * S + begin) * A, (h * S + end) * A);
-            if (evaluate_states(statistics_, model_, state_.pi.part(h * S * A, (h + 1) * S * A),
-                                state_.lambda, h, begin, end, G_, D_, Q, G_)) {
+            if (evaluate_states(statistics_, model_, state_.pi.part(h * S * A, (h + 1) * S * A), state_.lambda, h,
+                                begin, end, G_, D_, Q, G_)) {
                 first = h;
                 last = std::max(last, h + 1);
             }
@@ -194,16 +191,14 @@ private:
     bool move_states(Index h, Index first, Index last) {
         const Index S = statistics_.S(), A = statistics_.A();
         const Floats<1> Q = Q_.part(0, (last - first) * A);
-        const bool below =
-            evaluate_states(statistics_, model_, state_.pi.part(h * S * A, (h + 1) * S * A),
-                            state_.lambda, h, first, last, G_, D_, Q, G_now_);
+        const bool below = evaluate_states(statistics_, model_, state_.pi.part(h * S * A, (h + 1) * S * A),
+                                           state_.lambda, h, first, last, G_, D_, Q, G_now_);
         if (below) move((h * S + first) * A, (h * S + last) * A, Q);
         return below;
     }
 
     void move(Index first, Index last, ConstFloats<1> Q) {
-        mirror_ascent(state_.logits.part(first, last), state_.pi.part(first, last), Q, rates_.eta,
-                      statistics_.A(), x_);
+        mirror_ascent(state_.logits.part(first, last), state_.pi.part(first, last), Q, rates_.eta, statistics_.A(), x_);
     }
 
     View<const Int, 1> met_at(Index h) const {

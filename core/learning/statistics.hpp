@@ -31,14 +31,14 @@ struct Pooling {
 // A state's list holds the transitions of all its actions, in the order in which they were first
 // seen. K is 1 where transitions are pooled, else H.
 struct Successors {
-    Floats<3> dense;               // [K, S, S*A], or empty
-    View<Int, 2> where;            // [K, S]: where a state's list begins in the pool
-    View<Int, 2> length;           // [K, S]
-    View<Int, 2> room;             // [K, S]
-    View<std::int32_t, 1> actions; // [pool]
-    View<std::int32_t, 1> states;  // [pool]: the successors
-    Floats<1> counts;              // [pool]
-    View<Int, 1> used;             // [1]: how much of the pool is taken
+    Floats<3> dense;                // [K, S, S*A], or empty
+    View<Int, 2> where;             // [K, S]: where a state's list begins in the pool
+    View<Int, 2> length;            // [K, S]
+    View<Int, 2> room;              // [K, S]
+    View<std::int32_t, 1> actions;  // [pool]
+    View<std::int32_t, 1> states;   // [pool]: the successors
+    Floats<1> counts;               // [pool]
+    View<Int, 1> used;              // [1]: how much of the pool is taken
 
     static constexpr Int first_room = 4;  // transitions; doubled when they do not suffice
 
@@ -64,22 +64,16 @@ struct Successors {
         length(k, s) += 1;
     }
 
-    // Copy the list of a state to `first` in another pool, or in the same.
-    void copy_list(Index k, Index s, const Successors& to, Index first) const {
-        const Index begin = where(k, s);
-        for (Index j = 0; j < length(k, s); ++j) {
-            to.actions[first + j] = actions[begin + j];
-            to.states[first + j] = states[begin + j];
-            to.counts[first + j] = counts[begin + j];
-        }
-    }
-
 private:
     // Twice the room at the pool's end; returns the place behind the last entry.
     Index move_to_end(Index k, Index s, Index A) const {
-        const Index first = used[0];
+        const Index begin = where(k, s), first = used[0];
         const Int most = A * where.extent(1);
-        copy_list(k, s, *this, first);
+        for (Index j = 0; j < length(k, s); ++j) {
+            actions[first + j] = actions[begin + j];
+            states[first + j] = states[begin + j];
+            counts[first + j] = counts[begin + j];
+        }
         where(k, s) = first;
         room(k, s) = std::min(std::max(2 * room(k, s), first_room), most);
         used[0] += room(k, s);
@@ -88,12 +82,12 @@ private:
 };
 
 struct Statistics {
-    View<Int, 2> n;          // [H, S*A]
-    Floats<3> sums;          // [1+m, H, S*A]: of rewards, then of constraints
-    View<Int, 1> starts;     // [S]: how often an episode began in each state
-    View<Int, 2> met;        // [K, S]: the states met at each step, ascending
-    View<Int, 1> how_many;   // [K]: how many of them there are
-    View<bool, 2> known;     // [K, S]
+    View<Int, 2> n;         // [H, S*A]
+    Floats<3> sums;         // [1+m, H, S*A]: of rewards, then of constraints
+    View<Int, 1> starts;    // [S]: how often an episode began in each state
+    View<Int, 2> met;       // [K, S]: the states met at each step, ascending
+    View<Int, 1> how_many;  // [K]: how many of them there are
+    View<bool, 2> known;    // [K, S]
     Successors successors;
     Pooling pooling;
 
@@ -110,15 +104,12 @@ struct Statistics {
     double visits_of(Index c, Index h, Index pair) const {
         return static_cast<double>(pooling.component(c) ? pooling.n[pair] : n(h, pair));
     }
-    double& sum_of(Index c, Index h, Index pair) const {
-        return sums(c, pooling.component(c) ? 0 : h, pair);
-    }
+    double& sum_of(Index c, Index h, Index pair) const { return sums(c, pooling.component(c) ? 0 : h, pair); }
 
     // Whether one more episode fits, whatever happens in it: at worst every step moves a full list
     // to twice its room, and none needs more than S*A.
     bool has_room() const {
-        return successors.is_dense() ||
-               successors.used[0] + n.size() <= successors.states.extent(0);
+        return successors.is_dense() || successors.used[0] + n.size() <= successors.states.extent(0);
     }
 
     // Line 9 of Algorithm 2, one step of it.
@@ -142,19 +133,6 @@ struct Statistics {
         return h;
     }
 
-    // Copy every list to another pool, step by step and state by state, which is the order in
-    // which planning reads them.
-    void lay_out(const Successors& to) const {
-        const Successors& from = successors;
-        for (Index k = 0; k < from.where.extent(0); ++k) {
-            for (Index s = 0; s < S(); ++s) {
-                from.copy_list(k, s, to, to.used[0]);
-                to.where(k, s) = to.used[0];
-                to.used[0] += from.room(k, s);
-            }
-        }
-    }
-
     // Whether every place that these arrays name exists: Python may have written to them.
     bool consistent() const {
         const Index S = this->S(), pairs = n.extent(1);
@@ -174,11 +152,10 @@ struct Statistics {
             for (Index s = 0; s < S && inside; ++s) {
                 const Int where = lists.where(k, s), length = lists.length(k, s);
                 const Int room = lists.room(k, s);
-                inside = 0 <= length && length <= room && room <= pairs && 0 <= where &&
-                         where <= used - room;
+                inside = 0 <= length && length <= room && room <= pairs && 0 <= where && where <= used - room;
                 for (Int j = where; j < where + length && inside; ++j) {
-                    inside = 0 <= lists.states[j] && lists.states[j] < S &&
-                             0 <= lists.actions[j] && lists.actions[j] < A();
+                    inside =
+                        0 <= lists.states[j] && lists.states[j] < S && 0 <= lists.actions[j] && lists.actions[j] < A();
                 }
             }
         }

@@ -29,10 +29,8 @@ inline void exponentials(Floats<1> x) {
         const double y = std::max(x[k], lowest), rounded = y * log2_e + round;
         const double whole = rounded - round;
         const double r = (y - whole * ln2_high) - whole * ln2_low, r2 = r * r, r4 = r2 * r2;
-        const double low = ((1.0 + r) + r2 * (c[2] + c[3] * r)) +
-                           r4 * ((c[4] + c[5] * r) + r2 * (c[6] + c[7] * r));
-        const double high =
-            ((c[8] + c[9] * r) + r2 * (c[10] + c[11] * r)) + r4 * (c[12] + c[13] * r);
+        const double low = ((1.0 + r) + r2 * (c[2] + c[3] * r)) + r4 * ((c[4] + c[5] * r) + r2 * (c[6] + c[7] * r));
+        const double high = ((c[8] + c[9] * r) + r2 * (c[10] + c[11] * r)) + r4 * (c[12] + c[13] * r);
         // The whole number stands in the lowest bits of `rounded`: the double 2^whole.
         const auto bits = std::bit_cast<std::uint64_t>(rounded);
         const auto power = std::bit_cast<double>((bits + 1023) << 52);
@@ -78,8 +76,7 @@ inline void softmax(Floats<1> logits, Floats<1> pi, Index A, Floats<1> x) {
 //
 // The policy is kept as logits, so that no probability is ever locked at zero; inadmissible actions
 // have a logit of -inf (D6). Q is at most 0, so that logits only fall.
-inline void mirror_ascent(Floats<1> logits, Floats<1> pi, ConstFloats<1> Q, double eta, Index A,
-                          Floats<1> x) {
+inline void mirror_ascent(Floats<1> logits, Floats<1> pi, ConstFloats<1> Q, double eta, Index A, Floats<1> x) {
 #pragma GCC ivdep
     for (Index k = 0; k < logits.extent(0); ++k) x[k] = logits[k] = logits[k] + eta * Q[k];
     normalize(logits, pi, A, x);

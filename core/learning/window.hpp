@@ -17,13 +17,13 @@ namespace safespot {
 
 struct Window {
     double gamma = 1.0;
-    View<Int, 2> n;                // [H, pairs]; one common pair when pooled
-    Floats<3> sums;                // [m, H, pairs]
-    Floats<3> carries;             // [m, H, pairs]: what rounding cut off of `sums`
-    View<std::int32_t, 2> tree;    // [H, 2 * leaves]: the winner of each node; gamma = 1: one
-    View<std::int32_t, 2> pairs;   // [capacity, H]: the history, a ring; empty when gamma = 1
-    Floats<3> samples;             // [capacity, H, m]
-    View<Int, 1> span;             // [3]: finished episodes, the length, where the oldest is
+    View<Int, 2> n;               // [H, pairs]; one common pair when pooled
+    Floats<3> sums;               // [m, H, pairs]
+    Floats<3> carries;            // [m, H, pairs]: what rounding cut off of `sums`
+    View<std::int32_t, 2> tree;   // [H, 2 * leaves]: the winner of each node; gamma = 1: one
+    View<std::int32_t, 2> pairs;  // [capacity, H]: the history, a ring; empty when gamma = 1
+    Floats<3> samples;            // [capacity, H, m]
+    View<Int, 1> span;            // [3]: finished episodes, the length, where the oldest is
 
     Index H() const { return n.extent(0); }
     Index m() const { return sums.extent(0); }
@@ -33,8 +33,7 @@ struct Window {
     bool has_room() const { return capacity() == 0 || span[1] < capacity(); }
 
     // The samples of an episode join, and the bounds [m] of the thresholds follow.
-    void learn(const Radii& radii, const Episode& episode, Floats<1> lower,
-               Floats<1> upper) const {
+    void learn(const Radii& radii, const Episode& episode, Floats<1> lower, Floats<1> upper) const {
         add(episode);
         bounds(radii, lower, upper);
     }
@@ -73,8 +72,7 @@ struct Window {
             for (Index i = 0; i < m(); ++i) {
                 double low = 0.0, high = 1.0;
                 if (samples_seen > 0.0) {
-                    const double alpha_hat =
-                        (sums(i, h, pair) + carries(i, h, pair)) / samples_seen;
+                    const double alpha_hat = (sums(i, h, pair) + carries(i, h, pair)) / samples_seen;
                     const double zeta = radii.threshold(samples_seen);
                     low = alpha_hat - zeta;
                     high = alpha_hat + zeta;
@@ -122,9 +120,7 @@ struct Window {
 private:
     static constexpr Int most = Int{1} << 53;  // episodes: counts are exact as doubles, too
 
-    static bool is_pair(View<const Int, 1> n, std::int32_t pair) {
-        return 0 <= pair && pair < n.extent(0);
-    }
+    static bool is_pair(View<const Int, 1> n, std::int32_t pair) { return 0 <= pair && pair < n.extent(0); }
 
     // Add a sample of step h, or take it back; NaN is none (D7).
     void count(Index h, Index pair, ConstFloats<1> sample, int sign) const {

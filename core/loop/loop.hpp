@@ -84,10 +84,15 @@ private:
 template <class Learner>
 class Loop {
 public:
-    Loop(const Truth& truth, const Playing& playing, const Tracker& tracker, const Record& record,
-         bool every, const Metering& metering, Learner& learner)
-        : truth_(truth), playing_(playing), tracker_(tracker), record_(record), every_(every),
-          metering_(metering), learner_(learner) {}
+    Loop(const Truth& truth, const Playing& playing, const Tracker& tracker, const Record& record, bool every,
+         const Metering& metering, Learner& learner)
+        : truth_(truth),
+          playing_(playing),
+          tracker_(tracker),
+          record_(record),
+          every_(every),
+          metering_(metering),
+          learner_(learner) {}
 
     // Episodes `first` up to `last` of the chunk; returns the one that has to wait for the learner's
     // Python part: where there is no room for one more episode, where the learner says that
@@ -101,8 +106,7 @@ public:
             if (!learner_.has_room()) return n;
             if (playing_.progress[n] != playing_.drift[0]) set_thresholds(playing_.progress[n]);
             const Index row = watch(state, playing_.optima[n], stale);
-            safespot::play(truth_.model, truth_.laws, playing_.alpha, playing_.noise, n, state.pi,
-                           playing_.played);
+            safespot::play(truth_.model, truth_.laws, playing_.alpha, playing_.noise, n, state.pi, playing_.played);
             if (truth_.scaled) round_as_seen();
             if (metering_.checked && !metering_.meter.declared.fits(episode)) return n;
             metering_.count(episode, row);

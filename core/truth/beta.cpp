@@ -12,11 +12,9 @@ double log_gamma(double x) {
     const double y = 1.0 / (x * x);
     // B_2k / (2k (2k-1)) for k = 1 to 7
     const double series =
-        1.0 / 12.0 +
-        y * (-1.0 / 360.0 +
-             y * (1.0 / 1260.0 +
-                  y * (-1.0 / 1680.0 +
-                       y * (1.0 / 1188.0 + y * (-691.0 / 360360.0 + y * (1.0 / 156.0))))));
+        1.0 / 12.0 + y * (-1.0 / 360.0 +
+                          y * (1.0 / 1260.0 +
+                               y * (-1.0 / 1680.0 + y * (1.0 / 1188.0 + y * (-691.0 / 360360.0 + y * (1.0 / 156.0))))));
     constexpr double half_log_2_pi = 0.91893853320467274178;
     return (x - 0.5) * std::log(x) - x + half_log_2_pi + series / x - std::log(shift);
 }
@@ -33,8 +31,8 @@ double beta_cdf(double a, double b, double x) {
         std::swap(a, b);
         x = 1.0 - x;
     }
-    const double front = std::exp(log_gamma(a + b) - log_gamma(a) - log_gamma(b) +
-                                  a * std::log(x) + b * std::log1p(-x));
+    const double front =
+        std::exp(log_gamma(a + b) - log_gamma(a) - log_gamma(b) + a * std::log(x) + b * std::log1p(-x));
     constexpr double tiny = 1e-300;
     const auto nonzero = [](double y) { return std::abs(y) > tiny ? y : tiny; };
     double c = 1.0, d = 1.0 / std::max(1.0 - (a + b) * x / (a + 1.0), tiny), fraction = d;

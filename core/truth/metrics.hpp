@@ -10,15 +10,13 @@ namespace safespot {
 
 // What is written down at every episode of the grid, in inside units.
 struct Record {
-    View<const Int, 1> episodes;    // [grid], 1-based
-    Floats<2> values;               // [grid, 1+m]: exact values of the policy played
-    Floats<2> lambda, lower, upper; // [grid, m]: of the learner, from the episodes before
-    Floats<3> sums;                 // [grid, 2, 1+m]: weak and strong, the regret and each shortfall
-    View<Int, 1> written;           // [1]: how many rows are filled
+    View<const Int, 1> episodes;     // [grid], 1-based
+    Floats<2> values;                // [grid, 1+m]: exact values of the policy played
+    Floats<2> lambda, lower, upper;  // [grid, m]: of the learner, from the episodes before
+    Floats<3> sums;                  // [grid, 2, 1+m]: weak and strong, the regret and each shortfall
+    View<Int, 1> written;            // [1]: how many rows are filled
 
-    bool wants(Int t) const {
-        return written[0] < episodes.extent(0) && episodes[written[0]] == t;
-    }
+    bool wants(Int t) const { return written[0] < episodes.extent(0) && episodes[written[0]] == t; }
 };
 
 // Exact values of the policy in play, and what has been accumulated.
@@ -45,8 +43,7 @@ struct Tracker {
         for (Index i = 0; i < limits.extent(0); ++i) limits_before[i] = limits[i];
     }
 
-    void write(const Record& record, ConstFloats<1> lambda, ConstFloats<1> lower,
-               ConstFloats<1> upper) const {
+    void write(const Record& record, ConstFloats<1> lambda, ConstFloats<1> lower, ConstFloats<1> upper) const {
         const Index row = record.written[0]++;
         for (Index i = 0; i < lambda.extent(0); ++i) {
             record.lambda(row, i) = lambda[i];

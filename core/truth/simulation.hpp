@@ -47,22 +47,21 @@ struct Noise {
 
 // Buffers for one episode, in inside units.
 struct Played {
-    View<Int, 1> states;     // [H+1]
-    View<Int, 1> pairs;      // [H]: s*A + a
-    Floats<1> rewards;       // [H]
-    Floats<2> constraints;   // [H, m]
-    Floats<2> thresholds;    // [H, m]
+    View<Int, 1> states;    // [H+1]
+    View<Int, 1> pairs;     // [H]: s*A + a
+    Floats<1> rewards;      // [H]
+    Floats<2> constraints;  // [H, m]
+    Floats<2> thresholds;   // [H, m]
 };
 
 // The signals of the pair at step h, and the state after it.
-inline Index play_step(const Model& model, const Laws& laws, ConstFloats<2> alpha,
-                       const Noise& noise, Index n, Index h, Index pair, const Played& played) {
+inline Index play_step(const Model& model, const Laws& laws, ConstFloats<2> alpha, const Noise& noise, Index n, Index h,
+                       Index pair, const Played& played) {
     const Index k = model.payoffs.extent(1) > 1 ? h : 0;
     const Index after = model.P.successor(h, pair, noise.transitions(n, h));
     played.rewards[h] = laws.rewards.signal(model.payoffs(0, k, pair), noise.rewards(n, h));
     for (Index i = 0; i < alpha.extent(0); ++i) {
-        const double mean = laws.outcomes.empty() ? model.payoffs(1 + i, k, pair)
-                                                  : laws.outcomes(i, pair, after);
+        const double mean = laws.outcomes.empty() ? model.payoffs(1 + i, k, pair) : laws.outcomes(i, pair, after);
         played.constraints(h, i) = laws.constraints.signal(mean, noise.constraints(n, h, i));
         played.thresholds(h, i) = laws.thresholds.signal(alpha(i, h), noise.thresholds(n, h, i));
     }
@@ -70,8 +69,8 @@ inline Index play_step(const Model& model, const Laws& laws, ConstFloats<2> alph
 }
 
 // Episode n of `noise` under the policy `pi` [H*S*A], with thresholds `alpha` [m, H].
-inline void play(const Model& model, const Laws& laws, ConstFloats<2> alpha, const Noise& noise,
-                 Index n, ConstFloats<1> pi, const Played& played) {
+inline void play(const Model& model, const Laws& laws, ConstFloats<2> alpha, const Noise& noise, Index n,
+                 ConstFloats<1> pi, const Played& played) {
     const Index S = model.S(), A = model.A();
     Index s = pick(model.start, noise.start[n]);
     for (Index h = 0; h < model.H(); ++h) {

@@ -7,8 +7,8 @@ namespace safespot {
 
 // Buffers that `forward_values` works in.
 struct Occupancy {
-    Floats<1> now, after;     // [S]
-    Floats<1> mass, visits;   // [S*A]
+    Floats<1> now, after;    // [S]
+    Floats<1> mass, visits;  // [S*A]
 };
 
 // Values [1+m] of the policy `pi` [H*S*A] by its occupancy measure, forward: one pass over the
@@ -16,8 +16,7 @@ struct Occupancy {
 //
 // Where payoffs are the same at every step, it is the expected visits of all steps together that
 // they are multiplied with.
-inline void forward_values(const Model& model, ConstFloats<1> pi, const Occupancy& w,
-                           Floats<1> values) {
+inline void forward_values(const Model& model, ConstFloats<1> pi, const Occupancy& w, Floats<1> values) {
     const Index H = model.H(), pairs = model.pairs(), S = model.S(), A = model.A();
     const bool alike = model.payoffs.extent(1) == 1;
     for (Index s = 0; s < S; ++s) w.now[s] = model.start[s];

@@ -37,14 +37,16 @@ NUMBERS = {
 def test_changing_means(kind: str, n: int, share: float) -> None:
     x = np.stack([NUMBERS[kind](np.random.default_rng(k), n) for k in range(2)], axis=1)
     rows, old = np.full((2, _core.ChangingMeans.width), math.nan), numba.changing_means(2)
-    _core.ChangingMeans.reset(rows)
+    for r in range(2):
+        _core.ChangingMeans.reset(rows, r)
     for each in x:
-        _core.ChangingMeans.observe(rows, each)
+        for r in range(2):
+            _core.ChangingMeans.observe(rows, r, each[r])
         numba.observe_changing(old, each)
     np.testing.assert_array_equal(rows, meter_rows(old))
-    lower, expected, levels = np.zeros(2), np.zeros(2), np.full(2, -math.log(share))
-    _core.ChangingMeans.bounds(rows, levels, lower)
-    numba.sums_of_means(old, levels, expected)
+    level, expected = -math.log(share), np.zeros(2)
+    lower = np.array([_core.ChangingMeans.bound(rows, r, level) for r in range(2)])
+    numba.sums_of_means(old, np.full(2, level), expected)
     np.testing.assert_allclose(lower, expected, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(
         lower, [ref.changing_sum(x[:, k], share) for k in range(2)], rtol=1e-9, atol=1e-9
@@ -60,19 +62,19 @@ def test_fixed_means(kind: str, n: int, factors: float) -> None:
     targets = _core.Targets(planned, factors)
     plain = numba.targets(planned)
     old_targets = plain._replace(rate=plain.rate / math.sqrt(factors))
-    rows, old = np.full((1, _core.FixedMeans.width), math.nan), numba.fixed_means(1)
-    _core.FixedMeans.reset(rows)
+    rows, old = np.full((1, _core.FixedMean.width), math.nan), numba.fixed_means(1)
+    _core.FixedMean.reset(rows, 0)
     level = -math.log(share)
     for each in x:
-        _core.FixedMeans.observe(rows, targets, np.array([each]))
-        _core.FixedMeans.read(rows, targets, level, when_due=True)
+        _core.FixedMean.observe(rows, 0, targets, each)
+        _core.FixedMean.read_when_due(rows, 0, targets, level)
         numba.observe_fixed(old_targets, old, 0, each)
         numba.read_when_due(old_targets, old, 0, level)
     order = (old.counted, old.total, old.squares, old.lower, old.due)
     np.testing.assert_allclose(rows[0, :5], [array[0] for array in order], rtol=1e-12, atol=1e-12)
     blocks = (old.weight, old.slope, old.offset, old.product, old.power)
     np.testing.assert_allclose(rows[0, 5:].reshape(5, 16), [b[0] for b in blocks], rtol=1e-12)
-    _core.FixedMeans.read(rows, targets, level)
+    _core.FixedMean.read(rows, 0, targets, level)
     if factors == 1.0:
         best = ref.fixed_mean(x, share, planned)
         assert rows[0, 3] >= best - 1e-9
@@ -84,16 +86,17 @@ def test_fixed_means(kind: str, n: int, factors: float) -> None:
 def test_sums_over_windows(kind: str) -> None:
     x = NUMBERS[kind](np.random.default_rng(3), 300)
     y = x - ref.guesses(x)
-    rows, old = np.full((2, _core.WindowSums.width), math.nan), np.zeros(4)
-    _core.WindowSums.reset(rows)
+    rows, old = np.full((2, _core.WindowSum.width), math.nan), np.zeros(4)
+    for r in range(2):
+        _core.WindowSum.reset(rows, r)
     for t in range(300):
-        _core.WindowSums.move(rows, 1, x[t], y[t])
+        _core.WindowSum.move(rows, 1, x[t], y[t])
         numba.move_powers(old, x[t], y[t], 1.0)
         if t >= 100:  # the last hundred
-            _core.WindowSums.move(rows, 1, x[t - 100], y[t - 100], -1.0)
+            _core.WindowSum.move(rows, 1, x[t - 100], y[t - 100], -1.0)
             numba.move_powers(old, x[t - 100], y[t - 100], -1.0)
     np.testing.assert_array_equal(rows, [[0.0] * 4, old])
-    bound = _core.WindowSums.bound(rows, 1, 3.0)
+    bound = _core.WindowSum.bound(rows, 1, 3.0)
     assert bound == pytest.approx(numba.window_sum(old, 3.0, np.zeros(8)), rel=1e-12, abs=1e-12)
     assert bound == pytest.approx(
         ref.window_sum(x[200:], y[200:], math.exp(-3.0)), rel=1e-8, abs=1e-8
@@ -102,16 +105,16 @@ def test_sums_over_windows(kind: str) -> None:
 
 def test_means_of_samples() -> None:
     rng, H = np.random.default_rng(1), 5
-    rows, old = np.full((1, _core.SampleMeans.width), math.nan), np.zeros(5)
-    _core.SampleMeans.reset(rows)
-    assert _core.SampleMeans.bound(rows, 0, H, 3.0) == 0.0
+    rows, old = np.full((1, _core.SampleMean.width), math.nan), np.zeros(5)
+    _core.SampleMean.reset(rows, 0)
+    assert _core.SampleMean.bound(rows, 0, H, 3.0) == 0.0
     n = rng.integers(0, H + 1, 400).astype(float)
     s = n * (rng.random(400) < 0.6)
     for each in zip(n, s, strict=True):
-        _core.SampleMeans.observe(rows, 0, *each)
+        _core.SampleMean.observe(rows, 0, *each)
         numba.observe_samples(old, *each)
     np.testing.assert_array_equal(rows[0], old)
-    bound = _core.SampleMeans.bound(rows, 0, H, 3.0)
+    bound = _core.SampleMean.bound(rows, 0, H, 3.0)
     assert bound == pytest.approx(numba.sample_mean(old, float(H), 3.0), rel=1e-12)
     assert bound == pytest.approx(ref.sample_mean(n, s, H, math.exp(-3.0)), abs=1e-4)
     assert 0.3 < bound < 0.6
@@ -154,7 +157,8 @@ def test_meters(m: int, H: int, known: str, seed: int, missing: float) -> None:
     old = meter_state(m)
     meter_episodes(declared, old, r, g, x, np.zeros(2 * m))
     rows, reward = np.zeros((2 * m, _core.ChangingMeans.width)), np.zeros((2, 4))
-    _core.ChangingMeans.reset(rows)
+    for k in range(2 * m):
+        _core.ChangingMeans.reset(rows, k)
     meter = _core.Meter(declared, Record(means=rows, reward=reward))
     meter.observe(r, g, x)
     np.testing.assert_array_equal(rows, meter_rows(old.means))
@@ -176,7 +180,8 @@ def test_a_meter_is_that_of_the_package() -> None:
     problem, noise = ss.problems.make("machine"), ss.streams(0)
     meter = ss.SafetyMeter(problem.interface)
     rows, reward = np.zeros((2, _core.ChangingMeans.width)), np.zeros((2, 4))
-    _core.ChangingMeans.reset(rows)
+    for k in range(2):
+        _core.ChangingMeans.reset(rows, k)
     core = _core.Meter(meter.declared, Record(means=rows, reward=reward))
     for t in range(1, 300):
         episode = ss.play(problem, [[0.5, 0.5], [0.5, 0.5]], noise, t)
