@@ -19,9 +19,8 @@ test-sanitizers: .venv/ready
 	$(BIN)/cmake -S core -B build/sanitizers -G Ninja -DSAFESPOT_DEBUG=ON -DCMAKE_BUILD_TYPE=Debug \
 	  -DPython_EXECUTABLE=$(abspath $(BIN)/python) -Dnanobind_ROOT=$$($(BIN)/python -m nanobind --cmake_dir)
 	$(BIN)/cmake --build build/sanitizers
-	mkdir -p build/sanitizers/site && ln -sfn ../_core.abi3.so build/sanitizers/site/_core.so
-	LD_PRELOAD=$$($(CXX) -print-file-name=libasan.so):$$($(CXX) -print-file-name=libubsan.so) ASAN_OPTIONS=detect_leaks=0 \
-	  SAFESPOT_CORE=$(abspath build/sanitizers) $(BIN)/python -m pytest tests/core -q -p no:cacheprovider
+	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 \
+	  SAFESPOT_CORE=$$(ls build/sanitizers/_core*.so) $(BIN)/python -m pytest tests/core -q
 
 # Once with every array index checked: Numba does not do it by default.
 test-bounds: .venv/ready
