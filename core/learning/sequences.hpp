@@ -234,15 +234,23 @@ public:
     // sum_k prior_k product_k exp(offset_k - mu slope_k) = 1/share. All bounds hold at once.
     void read(const Targets& targets, double level) const {
         if (!(counted() > 0.0)) return;
-        const auto terms = tabulate<K>([&](Index k) { return targets.log_prior[k] + products().log(k) + offset()[k]; });
-        lower() = std::min(std::max(lower(), crossing<K>(terms, slope(), level)), 1.0);
+        lower() = std::min(std::max(lower(), crossing<K>(log_terms(targets), slope(), level)), 1.0);
     }
 
-    // `read` at counts that grow by one part in 32, so that it costs next to nothing per episode.
-    void read_when_due(const Targets& targets, double level) const {
-        if (!(counted() >= due())) return;
-        read(targets, level);
+    // Of the evidence against "the mean is at most z", sum_k exp(terms_k - slope_k z).
+    Array<K> log_terms(const Targets& targets) const {
+        return tabulate<K>([&](Index k) { return targets.log_prior[k] + products().log(k) + offset()[k]; });
+    }
+
+    // Whether it is to be read now: at counts that grow by one part in 32, so that reading costs
+    // next to nothing per episode.
+    bool is_due() const {
+        if (!(counted() >= due())) return false;
         due() = counted() + std::max(1.0, std::floor(counted() / 32.0));
+        return true;
+    }
+    void read_when_due(const Targets& targets, double level) const {
+        if (is_due()) read(targets, level);
     }
 
 private:
@@ -307,6 +315,12 @@ public:
         row_[2] += s * s;
         row_[3] += s * n;
         row_[4] += n * n;
+    }
+
+    // The sums of 1 - x.
+    Array<width> mirrored() const {
+        const Floats<1>& r = row_;
+        return {r[0], r[0] - r[1], r[4] - 2.0 * r[3] + r[2], r[4] - r[3], r[4]};
     }
 
     // The largest a up to which "the mean is at most a" is refuted. The evidence falls in a: its

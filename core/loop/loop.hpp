@@ -44,40 +44,29 @@ struct Metering {
     bool checked;  // whether totals were declared, so that an episode may lie outside
     Meter meter;
     ConstFloats<1> levels;  // [2+2m]
+    Floats<1> row, x;       // [2+4m], [2+2m]: buffers
     Floats<2> rows;         // [grid, 2+2m]: bounds of sums
-    Floats<2> sums;         // [n, 2+4m]: of the first n episodes, step by step
+    Floats<2> sums;         // [n, 2+4m]: of the first n episodes
     View<bool, 1> moved;    // [n+1]: whether an episode's policy was another one than before
 
-    // Count an episode; with a row, read the bounds into it.
-    void count(const Episode& episode, Index row) const {
+    // Add up an episode; return whether its totals lie where they were declared to.
+    bool add(const Episode& episode) const {
+        add_up(episode, row);
+        return !checked || meter.declared.fits(row);
+    }
+
+    // Count the episode that was added up; with a row of the grid, read the bounds into it.
+    void count(Index grid_row) const {
         const Index n = meter.counted();
-        if (n < sums.extent(0)) add_sums(episode, sums[n]);
-        meter.observe(episode);
-        if (row >= 0) meter.read(levels, rows[row]);
+        if (n < sums.extent(0)) std::copy_n(row.data(), row.extent(0), sums[n].data());
+        meter.observe(row, x);
+        if (grid_row >= 0) meter.read(levels, rows[grid_row]);
     }
 
     // The coming episode's policy is another one than that of the last episode counted.
     void mark_moved() const {
         const Index n = meter.counted();
         if (n < moved.extent(0)) moved[n] = true;
-    }
-
-private:
-    // Least and largest sums of the rewards, constraints and threshold samples.
-    static void add_sums(const Episode& e, Floats<1> out) {
-        const auto or_else = [](double signal, int side) {
-            return std::isnan(signal) ? static_cast<double>(side) : signal;
-        };
-        const Index m = e.m();
-        for (Index h = 0; h < e.H(); ++h) {
-            for (int side = 0; side < 2; ++side) {
-                out[side] += or_else(e.rewards[h], side);
-                for (Index i = 0; i < m; ++i) {
-                    out[2 + side * m + i] += or_else(e.constraints(h, i), side);
-                    out[2 + (2 + side) * m + i] += or_else(e.thresholds(h, i), side);
-                }
-            }
-        }
     }
 };
 
@@ -99,7 +88,7 @@ public:
     // something is due, or where an episode has other totals than were declared, which is not
     // learned from.
     Index play(Index first, Index last) {
-        const SpotState& state = learner_.state();
+        const auto& state = learner_.state();
         const Episode episode = playing_.episode();
         bool stale = true;  // whether the policy has moved since its values were last taken
         for (Index n = first; n < last; ++n) {
@@ -108,8 +97,8 @@ public:
             const Index row = watch(state, playing_.optima[n], stale);
             safespot::play(truth_.model, truth_.laws, playing_.alpha, playing_.noise, n, state.pi, playing_.played);
             if (truth_.scaled) round_as_seen();
-            if (metering_.checked && !metering_.meter.declared.fits(episode)) return n;
-            metering_.count(episode, row);
+            if (!metering_.add(episode)) return n;
+            metering_.count(row);
             const Answer answer = learner_.observe(episode);
             if (answer == Answer::due) return n + 1;
             if (answer == Answer::moved) {
@@ -123,7 +112,8 @@ public:
 private:
     // Before an episode: where asked for the exact values of its policy, tracked and recorded.
     // Returns the row of the record, or -1.
-    Index watch(const SpotState& state, double optimum, bool& stale) {
+    template <class State>
+    Index watch(const State& state, double optimum, bool& stale) {
         const Int t = state.finished[0] + 1;
         const bool wanted = record_.wants(t);
         if (!every_ && !wanted) return -1;
