@@ -14,7 +14,23 @@ from collections.abc import Iterator
 from typing import Any
 
 from scikit_build_core import build as backend
-from scikit_build_core.build import *  # noqa: F403
+from scikit_build_core.build import (
+    build_sdist,
+    get_requires_for_build_sdist,
+    prepare_metadata_for_build_editable,
+    prepare_metadata_for_build_wheel,
+)
+
+__all__ = [
+    "build_editable",
+    "build_sdist",
+    "build_wheel",
+    "get_requires_for_build_editable",
+    "get_requires_for_build_sdist",
+    "get_requires_for_build_wheel",
+    "prepare_metadata_for_build_editable",
+    "prepare_metadata_for_build_wheel",
+]
 
 COMPILERS = ("c++", "g++", "clang++")
 

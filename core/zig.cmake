@@ -8,6 +8,7 @@ foreach(tool IN ITEMS c++ ar ranlib)
   file(WRITE ${wrappers}/${tool} "#!/bin/sh\nexec '$ENV{SAFESPOT_PYTHON}' -m ziglang ${arguments} \"$@\"\n")
   file(CHMOD ${wrappers}/${tool} PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
 endforeach()
+set(CMAKE_CXX_FLAGS_INIT "-include cstdio")  # nanobind takes it for granted
 set(CMAKE_CXX_COMPILER ${wrappers}/c++)
 set(CMAKE_AR ${wrappers}/ar CACHE FILEPATH "")
 set(CMAKE_RANLIB ${wrappers}/ranlib CACHE FILEPATH "")

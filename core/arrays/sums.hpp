@@ -61,7 +61,6 @@ void with_width(Index A, const Work& work) {
 // out[j] = sum_a x[j*A + a] y[j*A + a] for each row j of `out`.
 inline void sum_products(ConstFloats<1> x, ConstFloats<1> y, Index A, Floats<1> out) {
     with_width(A, [&](auto width) {
-#pragma GCC ivdep
         for (Index j = 0; j < out.extent(0); ++j) {
             out[j] = row_sum(width, [&](Index a) { return x[j * width + a] * y[j * width + a]; });
         }

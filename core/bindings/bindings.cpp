@@ -55,73 +55,71 @@ void require(bool condition, const char* message) {
     if (!condition) throw nb::value_error(message);
 }
 
-// A record's arrays, bound: kept alive, and, since they are weakly referenced, never resized.
-class Bound {
+// Keeps bound arrays alive; and, since they are weakly referenced, nobody can resize them.
+using Kept = std::vector<nb::object>;
+
+// A record's fields: an array becomes the view that it is assigned to, a number what it is.
+class Fields {
 public:
-    template <class T, int Rank>
-    View<T, Rank> array(nb::handle record, const char* name, std::array<Index, Rank> shape) {
-        const nb::object value = nb::getattr(record, name);
-        const auto view = as_view<T, Rank>(value, name, shape);
-        kept_.push_back(value);
-        kept_.push_back(nb::weakref(value));
-        return view;
+    Fields(nb::handle record, Kept& kept) : record_(nb::borrow(record)), kept_(kept) {}
+
+    template <class... Extents>
+    auto operator()(const char* name, Extents... extents) const {
+        return Array<sizeof...(Extents)>{nb::getattr(record_, name), name, {extents...}, kept_};
     }
-    template <int Rank>
-    Floats<Rank> floats(nb::handle record, const char* name, std::array<Index, Rank> shape) {
-        return array<double, Rank>(record, name, shape);
+    Fields in(const char* name) const { return {nb::getattr(record_, name), kept_}; }
+    template <class T = double>
+    T get(const char* name) const {
+        return nb::cast<T>(nb::getattr(record_, name));
     }
-    template <int Rank>
-    ConstFloats<Rank> reads(nb::handle record, const char* name, std::array<Index, Rank> shape) {
-        return array<const double, Rank>(record, name, shape);
-    }
-    void keep(nb::object object) { kept_.push_back(std::move(object)); }
 
 private:
-    std::vector<nb::object> kept_;
+    template <int Rank>
+    struct Array {
+        nb::object value;
+        const char* name;
+        std::array<Index, Rank> shape;
+        Kept& kept;
+
+        template <class T>
+        operator View<T, Rank>() const {
+            kept.push_back(value);
+            kept.push_back(nb::weakref(value));
+            return as_view<T, Rank>(value, name, shape);
+        }
+    };
+    nb::object record_;
+    Kept& kept_;
 };
 
-double number(nb::handle record, const char* name) { return nb::cast<double>(nb::getattr(record, name)); }
-
-Radii as_radii(nb::handle r) {
-    return {number(r, "L_r"),
-            number(r, "L_p"),
-            number(r, "L_b"),
-            number(r, "H"),
-            number(r, "S"),
-            number(r, "bonus_scale"),
-            number(r, "threshold_scale"),
-            nb::cast<bool>(nb::getattr(r, "bernstein")),
-            nb::cast<bool>(nb::getattr(r, "clip"))};
-}
-
-SpotRates as_rates(nb::handle r, Index S) {
-    const SpotRates rates{as_radii(nb::getattr(r, "radii")),
-                          number(r, "eta"),
-                          number(r, "step"),
-                          number(r, "xi"),
-                          number(r, "rho"),
-                          nb::cast<Index>(nb::getattr(r, "start")),
-                          nb::cast<bool>(nb::getattr(r, "learned"))};
-    require(0 <= rates.start && rates.start <= S, "start must be a state, or their number.");
-    return rates;
+Radii as_radii(nb::handle record) {
+    Kept none;
+    const Fields r(record, none);
+    return {r.get("L_r"),
+            r.get("L_p"),
+            r.get("L_b"),
+            r.get("H"),
+            r.get("S"),
+            r.get("bonus_scale"),
+            r.get("threshold_scale"),
+            r.get<bool>("bernstein"),
+            r.get<bool>("clip")};
 }
 
 // One episode's arrays, for the time of a call.
-Episode as_episode(nb::handle record, Index H, Index S, Index A, Index m) {
-    const Episode e{as_view<const Int, 1>(nb::getattr(record, "states"), "states", {H + 1}),
-                    as_view<const Int, 1>(nb::getattr(record, "pairs"), "pairs", {H}),
-                    as_view<const double, 1>(nb::getattr(record, "rewards"), "rewards", {H}),
-                    as_view<const double, 2>(nb::getattr(record, "constraints"), "constraints", {H, m}),
-                    as_view<const double, 2>(nb::getattr(record, "thresholds"), "thresholds", {H, m})};
+Episode as_episode(nb::handle record, const Statistics& s, Kept& kept) {
+    const Fields f(record, kept);
+    const Index H = s.H(), S = s.S(), A = s.A(), m = s.components() - 1;
+    const Episode e{f("states", H + 1), f("pairs", H), f("rewards", H), f("constraints", H, m), f("thresholds", H, m)};
     for (Index h = 0; h <= H; ++h) {
-        const bool fits = 0 <= e.states[h] && e.states[h] < S &&
-                          (h == H || (e.states[h] * A <= e.pairs[h] && e.pairs[h] < (e.states[h] + 1) * A));
+        const bool state = 0 <= e.states[h] && e.states[h] < S;
+        const bool fits = state && (h == H || (e.states[h] * A <= e.pairs[h] && e.pairs[h] < (e.states[h] + 1) * A));
         require(fits, "states and pairs must lie within the problem, and pairs be s*A + a.");
     }
     return e;
 }
 
-// A view of an object that holds another one's memory in use while a thread works on it.
+// While a thread works on an object, no other does.
 class InUse {
 public:
     explicit InUse(std::atomic<bool>& flag) : flag_(flag) {
@@ -147,58 +145,51 @@ Level as_level(const std::string& name) {
 constexpr Int most = Int{1} << 53;  // episodes: counts are exact as doubles, too
 
 struct PyStatistics {
-    Bound bound;
+    Kept kept;
     Statistics core;
 
-    PyStatistics(nb::handle r, nb::handle pooling) {
-        core.starts = bound.array<Int, 1>(r, "starts", {any});
-        core.n = bound.array<Int, 2>(r, "n", {any, any});
-        const Index H = core.n.extent(0), S = core.starts.extent(0), pairs = core.n.extent(1);
+    PyStatistics(nb::handle record, nb::handle pooling) {
+        const Fields r(record, kept), lists = r.in("successors");
+        Statistics& c = core;
+        c.starts = r("starts", any);
+        c.n = r("n", any, any);
+        const Index H = c.n.extent(0), S = c.S(), pairs = c.n.extent(1);
         require(H > 0 && S > 0 && pairs > 0 && pairs % S == 0, "n must be [H, S*A], none of them 0.");
-        core.sums = bound.floats<3>(r, "sums", {any, H, pairs});
-        require(core.components() > 1, "sums must have a row for the reward and each constraint.");
+        c.sums = r("sums", any, H, pairs);
+        require(c.components() > 1, "sums must have a row for the reward and each constraint.");
         if (!pooling.is_none()) {
-            core.pooling.flags = bound.array<const bool, 1>(pooling, "flags", {core.components() + 1});
-            core.pooling.n = bound.array<Int, 1>(pooling, "n", {pairs});
+            const Fields p(pooling, kept);
+            c.pooling = {p("flags", c.components() + 1), p("n", pairs)};
         }
-        const Index K = core.pooling.transitions() ? 1 : H;
-        core.met = bound.array<Int, 2>(r, "met", {K, S});
-        core.how_many = bound.array<Int, 1>(r, "how_many", {K});
-        core.known = bound.array<bool, 2>(r, "known", {K, S});
-        core.successors = lists(nb::getattr(r, "successors"), K, S, pairs);
-        const auto counts = [](const Int* n, Index size) {
-            return std::all_of(n, n + size, [](Int each) { return 0 <= each && each < most; });
-        };
-        require(counts(core.n.data(), core.n.size()) && counts(core.starts.data(), S) &&
-                    counts(core.pooling.n.data(), core.pooling.n.size()),
-                "counts must lie between 0 and 2^53.");
+        const Index K = c.pooling.transitions() ? 1 : H;
+        c.met = r("met", K, S);
+        c.how_many = r("how_many", K);
+        c.known = r("known", K, S);
+        c.successors.dense = lists("dense", any, any, any);
+        if (c.successors.is_dense()) {
+            c.successors.dense = lists("dense", K, S, pairs);
+        } else {
+            const Floats<1> counts = lists("counts", any);
+            const Index pool = counts.extent(0);
+            c.successors = {c.successors.dense,
+                            lists("where", K, S),
+                            lists("length", K, S),
+                            lists("room", K, S),
+                            lists("actions", pool),
+                            lists("states", pool),
+                            counts,
+                            lists("used", 1)};
+        }
+        for (const View<Int, 1>& counts : {c.n.flat(), c.starts, c.pooling.n}) {
+            const auto fits = [](Int n) { return 0 <= n && n < most; };
+            require(std::all_of(counts.data(), counts.data() + counts.size(), fits), "counts must lie within 2^53.");
+        }
         check();
     }
-
-    Successors lists(nb::handle r, Index K, Index S, Index pairs) {
-        Successors made;
-        made.dense = bound.floats<3>(r, "dense", {any, any, any});
-        if (made.is_dense()) {
-            require(made.dense.extent(0) == K && made.dense.extent(1) == S && made.dense.extent(2) == pairs,
-                    "dense must be [K, S, S*A].");
-            return made;
-        }
-        made.where = bound.array<Int, 2>(r, "where", {K, S});
-        made.length = bound.array<Int, 2>(r, "length", {K, S});
-        made.room = bound.array<Int, 2>(r, "room", {K, S});
-        made.states = bound.array<std::int32_t, 1>(r, "states", {any});
-        made.actions = bound.array<std::int32_t, 1>(r, "actions", {made.states.extent(0)});
-        made.counts = bound.floats<1>(r, "counts", {made.states.extent(0)});
-        made.used = bound.array<Int, 1>(r, "used", {1});
-        return made;
-    }
-
     void check() const { require(core.consistent(), "the visit statistics name places that do not exist."); }
-    Episode episode(nb::handle record) const {
-        return as_episode(record, core.H(), core.S(), core.A(), core.components() - 1);
-    }
     void observe(nb::handle record) const {
-        const Episode e = episode(record);
+        Kept call;
+        const Episode e = as_episode(record, core, call);
         check();
         require(core.has_room(), "there is no room for one more episode.");
         core.add(e);
@@ -206,72 +197,80 @@ struct PyStatistics {
 };
 
 struct PyWindow {
-    Bound bound;
+    Kept kept;
     Window core;
 
-    explicit PyWindow(nb::handle r) {
-        core.n = bound.array<Int, 2>(r, "n", {any, any});
-        const Index H = core.n.extent(0), pairs = core.n.extent(1);
-        core.sums = bound.floats<3>(r, "sums", {any, H, pairs});
-        const Index m = core.sums.extent(0);
+    explicit PyWindow(nb::handle record) {
+        const Fields r(record, kept);
+        Window& c = core;
+        c.n = r("n", any, any);
+        const Index H = c.n.extent(0), pairs = c.n.extent(1);
+        c.sums = r("sums", any, H, pairs);
+        const Index m = c.m();
         require(H > 0 && pairs > 0 && m > 0, "n must be [H, pairs] and sums [m, H, pairs], none of them 0.");
-        core.carries = bound.floats<3>(r, "carries", {m, H, pairs});
-        core.pairs = bound.array<std::int32_t, 2>(r, "pairs", {any, H});
-        core.samples = bound.floats<3>(r, "samples", {core.capacity(), H, m});
-        core.tree = bound.array<std::int32_t, 2>(r, "tree", {H, any});
-        const Index leaves = core.tree.extent(1) / 2;
-        require(core.tree.extent(1) == 2 * leaves && leaves > 0 && (leaves & (leaves - 1)) == 0 &&
-                    (leaves >= pairs || (leaves == 1 && core.capacity() == 0)),
+        c.carries = r("carries", m, H, pairs);
+        c.pairs = r("pairs", any, H);
+        c.samples = r("samples", c.capacity(), H, m);
+        c.tree = r("tree", H, any);
+        const Index nodes = c.tree.extent(1), leaves = nodes / 2;
+        require(leaves > 0 && nodes == 2 * leaves && (leaves & (leaves - 1)) == 0 &&
+                    (leaves >= pairs || (leaves == 1 && c.capacity() == 0)),
                 "tree must be [H, 2 * leaves] with a power of 2 of leaves, one for each pair.");
-        core.span = bound.array<Int, 1>(r, "span", {3});
-        core.gamma = bound.reads<1>(r, "gamma", {1})[0];
-        require(0.0 < core.gamma && core.gamma <= 1.0, "gamma must lie between 0 and 1, 0 excluded.");
-        core.rebuild_tree();
+        c.span = r("span", 3);
+        const ConstFloats<1> gamma = r("gamma", 1);
+        c.gamma = gamma[0];
+        require(0.0 < c.gamma && c.gamma <= 1.0, "gamma must lie between 0 and 1, 0 excluded.");
+        c.rebuild_tree();
         check();
     }
     void check() const { require(core.consistent(), "the window names places that do not exist."); }
     void bounds(nb::handle radii, nb::handle lower, nb::handle upper) const {
         check();
-        core.bounds(as_radii(radii), as_view<double, 1>(lower, "lower", {core.m()}),
-                    as_view<double, 1>(upper, "upper", {core.m()}));
+        const Index m = core.m();
+        core.bounds(as_radii(radii), as_view<double, 1>(lower, "lower", {m}), as_view<double, 1>(upper, "upper", {m}));
     }
 };
 
 struct PySpot {
-    Bound bound;
+    Kept kept;
     const PyStatistics& statistics;
     const PyWindow& window;
     Level level;
     std::unique_ptr<Spot<Window>> core;
     std::atomic<bool> in_use = false;
 
-    PySpot(nb::handle rates, nb::handle r, const PyStatistics& statistics, const PyWindow& window,
+    PySpot(nb::handle rates, nb::handle state, const PyStatistics& statistics, const PyWindow& window,
            const std::string& level)
         : statistics(statistics), window(window), level(as_level(level)) {
+        const Fields r(rates, kept), f(state, kept);
         const Statistics& s = statistics.core;
-        const Index H = s.H(), S = s.S(), A = s.A(), C = s.components(), m = C - 1;
-        require(window.core.H() == H && window.core.m() == m &&
-                    (window.core.n.extent(1) == 1 || window.core.n.extent(1) == S * A),
+        const Index H = s.H(), S = s.S(), A = s.A(), C = s.components(), m = C - 1, of = window.core.n.extent(1);
+        require(window.core.H() == H && window.core.m() == m && (of == 1 || of == S * A),
                 "the window must be of the same H, m and pairs.");
-        const SpotState state{bound.floats<3>(r, "logits", {H, S, A}).flat(),
-                              bound.floats<3>(r, "pi", {H, S, A}).flat(),
-                              bound.floats<1>(r, "lam", {m}),
-                              bound.floats<1>(r, "lower", {m}),
-                              bound.floats<1>(r, "upper", {m}),
-                              bound.array<Int, 1>(r, "finished", {1})};
-        const OptimisticModel model{
-            bound.array<const bool, 2>(r, "mask", {H, S * A}), bound.floats<3>(r, "deficit", {C, H, S * A}),
-            bound.floats<2>(r, "weight", {H, S * A}), bound.floats<2>(r, "max_deficit", {H, S})};
-        core = std::make_unique<Spot<Window>>(as_rates(rates, S), state, model, s, window.core);
+        const SpotRates made{as_radii(nb::getattr(rates, "radii")),
+                             r.get("eta"),
+                             r.get("step"),
+                             r.get("xi"),
+                             r.get("rho"),
+                             r.get<Index>("start"),
+                             r.get<bool>("learned")};
+        require(0 <= made.start && made.start <= S, "start must be a state, or their number.");
+        const Floats<3> logits = f("logits", H, S, A), pi = f("pi", H, S, A);
+        core = std::make_unique<Spot<Window>>(
+            made, SpotState{logits.flat(), pi.flat(), f("lam", m), f("lower", m), f("upper", m), f("finished", 1)},
+            OptimisticModel{f("mask", H, S * A), f("deficit", C, H, S * A), f("weight", H, S * A),
+                            f("max_deficit", H, S)},
+            s, window.core);
     }
     void check() const {
         statistics.check();
         window.check();
-        require(0 <= core->state().finished[0] && core->state().finished[0] < most,
-                "the number of finished episodes must lie between 0 and 2^53.");
+        const Int finished = core->state().finished[0];
+        require(0 <= finished && finished < most, "the number of finished episodes must lie within 2^53.");
     }
     int observe(nb::handle record) {
-        const Episode e = statistics.episode(record);
+        Kept call;
+        const Episode e = as_episode(record, statistics.core, call);
         check();
         require(core->has_room(), "there is no room for one more episode.");
         const InUse now(in_use);
@@ -295,23 +294,19 @@ struct PySpot {
     }
 };
 
-Declared as_declared(Bound& bound, nb::handle r, Index m) {
-    const auto alpha = bound.reads<1>(r, "alpha", {any});
-    require(alpha.empty() || alpha.extent(0) == m, "alpha must be [m], or empty.");
-    return {alpha, bound.reads<2>(r, "values", {2, m}), bound.reads<2>(r, "limits", {2, m}),
-            bound.reads<1>(r, "least", {m}), bound.reads<1>(r, "scale", {1 + m})};
-}
-
 struct PyMeter {
-    Bound bound;
+    Kept kept;
     Meter core;
 
     PyMeter(nb::handle declared, nb::handle state) {
-        core.means = bound.floats<2>(state, "means", {any, ChangingMeans::width});
-        const Index m = core.means.extent(0) / 2;
+        const Fields d(declared, kept), r(state, kept);
+        core.means = r("means", any, ChangingMeans::width);
+        core.reward = r("reward", 2, WindowSum::width);
+        const Index m = this->m();
         require(m > 0 && core.means.extent(0) == 2 * m, "means must have two rows for each constraint.");
-        core.reward = bound.floats<2>(state, "reward", {2, WindowSum::width});
-        core.declared = as_declared(bound, declared, m);
+        const ConstFloats<1> alpha = d("alpha", any);
+        require(alpha.empty() || alpha.extent(0) == m, "alpha must be [m], or empty.");
+        core.declared = {alpha, d("values", 2, m), d("limits", 2, m), d("least", m), d("scale", 1 + m)};
     }
     Index m() const { return core.means.extent(0) / 2; }
     void check() const {
@@ -324,103 +319,80 @@ struct PyMeter {
         const auto g = as_view<const double, 3>(constraints, "constraints", {n, H, m()});
         const auto x = as_view<const double, 3>(thresholds, "thresholds", {n, H, m()});
         check();
-        const View<const Int, 1> pairs(nullptr, {H});
-        for (Index k = 0; k < n; ++k) core.observe(Episode{{}, pairs, r[k], g[k], x[k]});
+        for (Index k = 0; k < n; ++k) core.observe(Episode{{}, {nullptr, {H}}, r[k], g[k], x[k]});
     }
     void read(nb::handle levels, nb::handle lower) const {
-        core.read(as_view<const double, 1>(levels, "levels", {2 + 2 * m()}),
-                  as_view<double, 1>(lower, "lower", {2 + 2 * m()}));
+        const Index rows = 2 + 2 * m();
+        core.read(as_view<const double, 1>(levels, "levels", {rows}), as_view<double, 1>(lower, "lower", {rows}));
     }
 };
 
-Noise as_noise(Bound& bound, nb::handle r, Index H, Index m) {
-    const auto start = bound.reads<1>(r, "start", {any});
+Noise as_noise(const Fields& r, Index H, Index m) {
+    const ConstFloats<1> start = r("start", any);
     const Index n = start.extent(0);
     return {start,
-            bound.reads<2>(r, "actions", {n, H}),
-            bound.reads<2>(r, "transitions", {n, H}),
-            bound.reads<2>(r, "rewards", {n, H}),
-            bound.reads<3>(r, "constraints", {n, H, m}),
-            bound.reads<3>(r, "thresholds", {n, H, m})};
+            r("actions", n, H),
+            r("transitions", n, H),
+            r("rewards", n, H),
+            r("constraints", n, H, m),
+            r("thresholds", n, H, m)};
 }
 
-Played as_played(Bound& bound, nb::handle r, Index H, Index m) {
-    return {bound.array<Int, 1>(r, "states", {H + 1}), bound.array<Int, 1>(r, "pairs", {H}),
-            bound.floats<1>(r, "rewards", {H}), bound.floats<2>(r, "constraints", {H, m}),
-            bound.floats<2>(r, "thresholds", {H, m})};
+Played as_played(const Fields& r, Index H, Index m) {
+    return {r("states", H + 1), r("pairs", H), r("rewards", H), r("constraints", H, m), r("thresholds", H, m)};
 }
 
 struct PyTruth {
-    Bound bound;
+    Kept kept;
     Model model;
     Laws laws;
     std::vector<double> memory;  // of the exact values
 
-    PyTruth(nb::handle r, nb::handle laws_record) {
-        model.payoffs = bound.reads<3>(r, "payoffs", {any, any, any});
-        model.alpha = bound.reads<2>(r, "alpha", {model.components() - 1, any});
-        model.start = bound.reads<1>(r, "start", {any});
-        const Index H = model.H(), S = model.S(), pairs = model.pairs(), m = model.components() - 1;
-        require(m > 0 && H > 0 && S > 0 && pairs > 0 && pairs % S == 0 &&
-                    (model.payoffs.extent(1) == 1 || model.payoffs.extent(1) == H),
+    PyTruth(nb::handle record, nb::handle laws_record) {
+        const Fields r(record, kept), rows = r.in("P"), l(laws_record, kept);
+        model.payoffs = r("payoffs", any, any, any);
+        const Index m = model.components() - 1, K = model.payoffs.extent(1), pairs = model.pairs();
+        model.alpha = r("alpha", m, any);
+        model.start = r("start", any);
+        const Index H = model.H(), S = model.S();
+        require(m > 0 && H > 0 && S > 0 && pairs > 0 && pairs % S == 0 && (K == 1 || K == H),
                 "payoffs must be [1+m, K, S*A] and alpha [m, H], none of them 0.");
-        model.P = transitions(nb::getattr(r, "P"), H, S, pairs);
-        const auto codes = bound.array<const Int, 1>(laws_record, "codes", {3});
-        const auto parameters = bound.reads<1>(laws_record, "parameters", {3});
-        const auto outcomes = bound.reads<3>(laws_record, "outcomes", {any, any, any});
-        require(outcomes.empty() || (outcomes.extent(0) == m && outcomes.extent(1) == pairs && outcomes.extent(2) == S),
-                "outcomes must be [m, S*A, S], or empty.");
+        model.P = {rows("dense", any, any, any), rows("starts", any, any), rows("successors", any),
+                   rows("probabilities", any)};
+        require(model.P.consistent(H, pairs, S),
+                "dense transitions must be [K, S*A, S], sparse transitions rows [K, S*A + 1] of entries in order.");
+        const View<const Int, 1> codes = l("codes", 3);
+        const ConstFloats<1> parameters = l("parameters", 3);
         const auto law = [&](Index k) { return Law{codes[k], parameters[k]}; };
-        laws = {law(0), law(1), law(2), outcomes};
+        laws = {law(0), law(1), law(2), l("outcomes", any, any, any)};
+        const ConstFloats<3>& o = laws.outcomes;
+        require(o.empty() || (o.extent(0) == m && o.extent(1) == pairs && o.extent(2) == S),
+                "outcomes must be [m, S*A, S], or empty.");
         memory.resize(2 * S + 2 * pairs);
     }
-
-    Transitions transitions(nb::handle r, Index H, Index S, Index pairs) {
-        Transitions P{bound.reads<3>(r, "dense", {any, any, any}), bound.array<const Int, 2>(r, "starts", {any, any}),
-                      bound.array<const std::int32_t, 1>(r, "successors", {any}),
-                      bound.reads<1>(r, "probabilities", {any})};
-        const auto steps = [&](Index K) { return K == 1 || K == H; };
-        if (P.is_dense()) {
-            require(
-                steps(P.dense.extent(0)) && P.dense.extent(1) == pairs && P.dense.extent(2) == S && P.starts.empty(),
-                "dense transitions must be [K, S*A, S].");
-            return P;
-        }
-        const Index entries = P.successors.extent(0);
-        bool fits = steps(P.starts.extent(0)) && P.starts.extent(1) == pairs + 1 && P.dense.extent(0) == 0 &&
-                    P.probabilities.extent(0) == entries;
-        for (Index k = 0; k < P.starts.extent(0) && fits; ++k) {
-            fits = 0 <= P.starts(k, 0) && P.starts(k, pairs) <= entries;
-            for (Index pair = 0; pair < pairs && fits; ++pair) {
-                fits = P.starts(k, pair) <= P.starts(k, pair + 1);
-            }
-        }
-        for (Index j = 0; j < entries && fits; ++j) {
-            fits = 0 <= P.successors[j] && P.successors[j] < S;
-        }
-        require(fits, "sparse transitions must be rows [K, S*A + 1] of entries in order, of states.");
-        return P;
-    }
-
     ConstFloats<1> policy(nb::handle pi) const {
         return as_view<const double, 3>(pi, "pi", {model.H(), model.S(), model.A()}).flat();
     }
-    void play(nb::handle alpha, nb::handle noise, Index n, nb::handle pi, nb::handle played) const {
+    // work(alpha, noise, played) for episode n of the noise.
+    template <class Work>
+    auto with_episode(nb::handle alpha, nb::handle noise, Index n, nb::handle played, const Work& work) const {
         const Index H = model.H(), m = model.components() - 1;
-        Bound call;
-        const Noise numbers = as_noise(call, noise, H, m);
+        Kept call;
+        const Noise numbers = as_noise(Fields(noise, call), H, m);
         require(0 <= n && n < numbers.start.extent(0), "n must be one of the noise's episodes.");
-        safespot::play(model, laws, as_view<const double, 2>(alpha, "alpha", {m, H}), numbers, n, policy(pi),
-                       as_played(call, played, H, m));
+        const auto limits = as_view<const double, 2>(alpha, "alpha", {m, H});
+        return work(limits, numbers, as_played(Fields(played, call), H, m));
+    }
+    void play(nb::handle alpha, nb::handle noise, Index n, nb::handle pi, nb::handle played) const {
+        with_episode(alpha, noise, n, played, [&](const auto& limits, const Noise& numbers, const Played& out) {
+            safespot::play(model, laws, limits, numbers, n, policy(pi), out);
+        });
     }
     Index step(nb::handle alpha, nb::handle noise, Index n, Index h, Index pair, nb::handle played) const {
-        const Index H = model.H(), m = model.components() - 1;
-        Bound call;
-        const Noise numbers = as_noise(call, noise, H, m);
-        require(0 <= n && n < numbers.start.extent(0) && 0 <= h && h < H && 0 <= pair && pair < model.pairs(),
-                "n, h and pair must lie within the noise and the model.");
-        return play_step(model, laws, as_view<const double, 2>(alpha, "alpha", {m, H}), numbers, n, h, pair,
-                         as_played(call, played, H, m));
+        require(0 <= h && h < model.H() && 0 <= pair && pair < model.pairs(), "h and pair must lie within the model.");
+        return with_episode(alpha, noise, n, played, [&](const auto& limits, const Noise& numbers, const Played& out) {
+            return play_step(model, laws, limits, numbers, n, h, pair, out);
+        });
     }
     void values(nb::handle pi, nb::handle out) {
         const Index S = model.S(), pairs = model.pairs();
@@ -432,72 +404,56 @@ struct PyTruth {
 };
 
 struct PyLoop {
-    Bound bound;
-    const PyTruth& truth;
+    Kept kept;
     PySpot& spot;
     const PyMeter& meter;
-    Noise noise;
+    Index episodes;  // of the noise
     Record record;
     std::unique_ptr<Loop<Spot<Window>>> core;
 
     PyLoop(const PyTruth& truth, nb::handle units, nb::handle playing, nb::handle watching, nb::handle metering,
            const PyMeter& meter, PySpot& spot)
-        : truth(truth), spot(spot), meter(meter) {
+        : spot(spot), meter(meter) {
+        const Fields u(units, kept), p(playing, kept), w(watching, kept), g(metering, kept);
+        const Fields played = p.in("played"), t = w.in("tracker"), r = w.in("record"), sums = g.in("sums");
         const Model& model = truth.model;
-        const Index H = model.H(), S = model.S(), pairs = model.pairs(), C = model.components(), m = C - 1;
         const Statistics& s = spot.statistics.core;
+        const Index H = model.H(), S = model.S(), pairs = model.pairs(), C = model.components(), m = C - 1;
         require(s.H() == H && s.S() == S && s.n.extent(1) == pairs && s.components() == C && meter.m() == m,
                 "the problem, the learner and the meter must be of the same S, A, H and m.");
-        const Truth known{model,
-                          truth.laws,
-                          bound.reads<2>(units, "target", {m, H}),
-                          bound.reads<1>(units, "offsets", {C}),
-                          bound.reads<1>(units, "scales", {C}),
-                          nb::cast<bool>(nb::getattr(units, "scaled"))};
-        noise = as_noise(bound, nb::getattr(playing, "noise"), H, m);
-        const Index n = noise.start.extent(0);
-        const nb::object played = nb::getattr(playing, "played");
+        const Truth known{model, truth.laws, u("target", m, H), u("offsets", C), u("scales", C), u.get<bool>("scaled")};
+        const Noise noise = as_noise(p.in("noise"), H, m);
+        const Index n = episodes = noise.start.extent(0);
         const Playing play{noise,
-                           bound.reads<1>(playing, "progress", {n}),
-                           bound.reads<1>(playing, "optima", {n}),
-                           as_played(bound, played, H, m),
-                           bound.floats<2>(played, "alpha", {m, H}),
-                           bound.floats<1>(played, "progress", {1})};
-        const nb::object t = nb::getattr(watching, "tracker"), r = nb::getattr(watching, "record");
-        const Tracker tracker{bound.floats<1>(t, "values", {C}),
-                              bound.floats<1>(t, "limits", {m}),
-                              bound.floats<2>(t, "totals", {2, C}),
-                              bound.floats<1>(t, "last", {2}),
-                              bound.floats<1>(t, "before", {C}),
-                              bound.floats<1>(t, "limits_before", {m}),
-                              {bound.floats<1>(t, "now", {S}), bound.floats<1>(t, "after", {S}),
-                               bound.floats<1>(t, "mass", {pairs}), bound.floats<1>(t, "visits", {pairs})}};
-        record.episodes = bound.array<const Int, 1>(r, "episodes", {any});
-        const Index grid = record.episodes.extent(0);
-        record.values = bound.floats<2>(r, "values", {grid, C});
-        record.lambda = bound.floats<2>(r, "lam", {grid, m});
-        record.lower = bound.floats<2>(r, "lower", {grid, m});
-        record.upper = bound.floats<2>(r, "upper", {grid, m});
-        record.sums = bound.floats<3>(r, "sums", {grid, 2, C});
-        record.written = bound.array<Int, 1>(r, "written", {1});
-        const nb::object sums = nb::getattr(metering, "sums");
-        const auto totals = bound.floats<2>(sums, "totals", {any, 2 + 4 * m});
-        const Metering watched{nb::cast<bool>(nb::getattr(metering, "checked")),
-                               meter.core,
-                               bound.reads<1>(metering, "levels", {2 + 2 * m}),
-                               bound.floats<2>(metering, "rows", {grid, 2 + 2 * m}),
-                               totals,
-                               bound.array<bool, 1>(sums, "moved", {totals.extent(0) + 1})};
-        core = std::make_unique<Loop<Spot<Window>>>(
-            known, play, tracker, record, nb::cast<bool>(nb::getattr(watching, "every")), watched, *spot.core);
+                           p("progress", n),
+                           p("optima", n),
+                           as_played(played, H, m),
+                           played("alpha", m, H),
+                           played("progress", 1)};
+        const Occupancy occupancy{t("now", S), t("after", S), t("mass", pairs), t("visits", pairs)};
+        const Tracker tracker{t("values", C), t("limits", m),        t("totals", 2, C), t("last", 2),
+                              t("before", C), t("limits_before", m), occupancy};
+        const View<const Int, 1> grid = r("episodes", any);
+        const Index rows = grid.extent(0);
+        record = {grid,
+                  r("values", rows, C),
+                  r("lam", rows, m),
+                  r("lower", rows, m),
+                  r("upper", rows, m),
+                  r("sums", rows, 2, C),
+                  r("written", 1)};
+        const Floats<2> totals = sums("totals", any, 2 + 4 * m);
+        const Metering watched{g.get<bool>("checked"),     meter.core, g("levels", 2 + 2 * m),
+                               g("rows", rows, 2 + 2 * m), totals,     sums("moved", totals.extent(0) + 1)};
+        core = std::make_unique<Loop<Spot<Window>>>(known, play, tracker, record, w.get<bool>("every"), watched,
+                                                    *spot.core);
     }
     Index play(Index first, Index last) {
-        require(0 <= first && first <= last && last <= noise.start.extent(0),
-                "first and last must lie within the noise.");
+        require(0 <= first && first <= last && last <= episodes, "first and last must lie within the noise.");
         spot.check();
         meter.check();
-        require(0 <= record.written[0] && record.written[0] <= record.episodes.extent(0),
-                "the record has more rows than room.");
+        const Int written = record.written[0];
+        require(0 <= written && written <= record.episodes.extent(0), "the record has more rows than room.");
         const InUse now(spot.in_use);
         const nb::gil_scoped_release released;
         return safespot::play(*core, first, last, spot.level);
@@ -509,7 +465,7 @@ template <class Sequence>
 class RowClass : public nb::class_<Sequence> {
 public:
     RowClass(nb::module_& m, const char* name) : nb::class_<Sequence>(m, name) {
-        this->def_ro_static("width", &Sequence::width);
+        this->attr("width") = Sequence::width;
         method("reset", &Sequence::reset);
     }
     template <class Result, class... Arguments, class... Names>

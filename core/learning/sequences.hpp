@@ -18,7 +18,7 @@
 #include <cmath>
 #include <limits>
 
-#include "views.hpp"
+#include "sums.hpp"
 
 namespace safespot {
 
@@ -33,11 +33,15 @@ constexpr Array<K> tabulate(const F& f) {
     return table;
 }
 
-// The logarithms of weights that sum to one.
+// The logarithms of weights that sum to one; they are added as NumPy does.
 template <Index K>
 Array<K> log_prior(const Array<K>& weights) {
-    double sum = 0.0;
-    for (double weight : weights) sum += weight;
+    static_assert(K % 8 == 0);
+    const double sum = pairwise<8>([&](Index k) {
+        double part = weights[k];
+        for (Index j = k + 8; j < K; j += 8) part += weights[j];
+        return part;
+    });
     return tabulate<K>([&](Index k) { return std::log(weights[k] / sum); });
 }
 

@@ -34,6 +34,20 @@ struct Transitions {
     bool is_dense() const { return !dense.empty(); }
     Index block(Index h) const { return dense.extent(0) + starts.extent(0) > 1 ? h : 0; }
 
+    // Whether these are rows of `pairs` pairs, that lead to states.
+    bool consistent(Index H, Index pairs, Index S) const {
+        const Index K = is_dense() ? dense.extent(0) : starts.extent(0), entries = successors.extent(0);
+        if (K != 1 && K != H) return false;
+        if (is_dense()) return starts.empty() && dense.extent(1) == pairs && dense.extent(2) == S;
+        bool fits = dense.extent(0) == 0 && starts.extent(1) == pairs + 1 && probabilities.extent(0) == entries;
+        for (Index k = 0; k < K && fits; ++k) {
+            fits = 0 <= starts(k, 0) && starts(k, pairs) <= entries;
+            for (Index pair = 0; pair < pairs && fits; ++pair) fits = starts(k, pair) <= starts(k, pair + 1);
+        }
+        const auto inside = [&](std::int32_t s) { return 0 <= s && s < S; };
+        return fits && std::all_of(successors.data(), successors.data() + entries, inside);
+    }
+
     Index successor(Index h, Index pair, double u) const {
         const Index k = block(h);
         if (is_dense()) return pick(dense[k][pair], u);

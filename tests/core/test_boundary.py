@@ -296,7 +296,8 @@ def test_sparse_rows_that_lead_nowhere() -> None:
 def test_sequences_and_meters() -> None:
     declared = declare(spot(example(), 10).interface)
     state = Record(means=np.zeros((2 * M, _core.ChangingMeans.width)), reward=np.zeros((2, 4)))
-    meter, levels = _core.Meter(declared, state), np.array(meter_levels(M, 0.05))
+    meter: Any = _core.Meter(declared, state)
+    levels = np.array(meter_levels(M, 0.05))
     for name in ("means", "reward"):
         for case in wrong(getattr(state, name)).values():
             with pytest.raises(ERRORS):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from tests.core.support import Record, meter_rows
 from tests.evidence import reference as ref
 
 Array = Any
-NUMBERS = {
+NUMBERS: dict[str, Callable[[np.random.Generator, int], Array]] = {
     "coins": lambda rng, n: (rng.random(n) < 0.3).astype(float),
     "rare": lambda rng, n: (rng.random(n) < 0.002).astype(float),
     "uniform": lambda rng, n: rng.random(n),
@@ -145,10 +146,10 @@ def test_bets(mu: float, fresh: float) -> None:
 @settings(max_examples=40, deadline=None)
 def test_meters(m: int, H: int, known: str, seed: int, missing: float) -> None:
     face = make_interface(1, 1, H, m)
-    options: dict[str, Any] = {
+    every: dict[str, dict[str, Any]] = {
         "": {}, "thresholds": {"thresholds": [0.4 * H] * m}, "totals": {"threshold_totals": (0.0, float(H))},
-    }[known]  # fmt: skip
-    declared = declare(face, **options)
+    }  # fmt: skip
+    declared = declare(face, **every[known])
     rng, n = np.random.default_rng(seed), 60
     r, g, x = rng.random((n, H)), rng.random((n, H, m)), rng.random((n, H, m))
     x[rng.random((n, H)) < missing] = math.nan

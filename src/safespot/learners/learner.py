@@ -17,6 +17,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkab
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .. import _core
 from ..arrays import Episode, Float, Policy, as_count, frozen
 from ..display import Displayed
 from ..errors import InvalidOption
@@ -112,6 +113,11 @@ class Learner(Displayed, ABC):
     rates: Any  # what an epoch computes with: `radii`, whether limits are `learned`, and the learner's own
     state: Any  # what episodes change: `pi`, `lam`, `lower`, `upper`, `finished`, and the learner's own
     epoch: Epoch | None = None  # None: `settle` is due when a step says so
+
+    @property
+    def core(self) -> _core.Spot | None:
+        """The learner's step in the compiled core; None where it is a kernel (`compiled_step`)."""
+        return None
 
     # What a user reads
 

@@ -7,14 +7,18 @@ by line; `Spot` is the object around it: what goes in and comes out, epochs, and
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
 
+from .. import _core
+from ..arrays import InsideEpisode
 from ..spot.step import Scratch, SpotRates, SpotState, spot_step
 from ..spot.updates import workspace
+from ..spot.window import Window
 from .compiled_step import register
 from .doubling import Epoch, epoch_radii
 from .options import SpotOptions
@@ -51,6 +55,29 @@ class Spot(PrimalDual):
     options: SpotOptions
     state: SpotState
     rates: SpotRates
+
+    _bound: tuple[tuple[Any, ...], _core.Spot] | None = None
+
+    @property
+    def core(self) -> _core.Spot | None:
+        """The compiled step, bound to this learner's arrays; None where its limits are totals."""
+        if not isinstance(self.window, Window):
+            return None
+        records = self.rates, self.state, self.statistics, self.window
+        if self._bound is None or any(map(operator.is_not, records, self._bound[0])):
+            statistics, window = _core.Statistics(self.statistics), _core.Window(self.window)
+            self._bound = records, _core.Spot(self.rates, self.state, statistics, window)
+        return self._bound[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what is bound to the arrays of this very learner."""
+        return {name: value for name, value in vars(self).items() if name != "_bound"}
+
+    def _step(self, episode: InsideEpisode) -> None:
+        if self.core is None:
+            super()._step(episode)
+        else:
+            self.core.observe(episode)
 
     def _empty_state(self) -> SpotState:
         f = self.interface

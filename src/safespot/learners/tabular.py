@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import Episode, Float, Int
+from ..arrays import Episode, Float, InsideEpisode, Int
 from ..errors import InvalidFile
 from ..evidence.certificate import policy_digest
 from ..evidence.differences import check_totals, declare
@@ -121,8 +121,12 @@ class TabularLearner(Learner):
             self.doubts.note(episode)
             self.make_room()
             self.own_flag[0] = own
-            observe_episode(self.rates, self.state, self.statistics, self.window, checked.inside)
+            self._step(checked.inside)
             self.settle()
+
+    def _step(self, episode: InsideEpisode) -> None:
+        """Take the learner's step with an episode for which there is room."""
+        observe_episode(self.rates, self.state, self.statistics, self.window, episode)
 
     def check(self, episode: Episode, played: ArrayLike | str | None = None) -> Checked:
         """Check an episode and who played it."""

@@ -39,6 +39,7 @@ from ..model.simulation import (
 )
 from ..states import adopt, copy_into, flatten, part
 from ..syscalls import InterruptsDeferred
+from .core_loop import CoreLoop
 from .learning import CHUNK_SECONDS, Trainable, carry_on, check_fit
 from .loop import Learning, Played, Playing, Truth, Watching, play_chunk
 from .metering import compare_policies, kept_sums, make_metering, shown
@@ -199,6 +200,8 @@ class Training(Trainable):
             optima=np.full(episodes, self.optima(np.array([1]))),
             played=played,
         )
+        self.watching = Watching(track != "grid", self.tracker, self.record, self.metering)
+        self.core = CoreLoop(self.playing, self.watching)
 
     def advance(self, most: int | None = None) -> int:
         """Play a chunk of about `CHUNK_SECONDS`, of at most `most` episodes; returns how many."""
@@ -221,20 +224,24 @@ class Training(Trainable):
         if drift is not None:
             self.playing.progress[:n] = [drift.progress(first + j) for j in range(n)]
             self.playing.optima[:n] = self.optima(np.arange(first, first + n))
-        watching = Watching(self.track != "grid", self.tracker, self.record, self.metering)
         done = 0
         while done < n:
             with InterruptsDeferred():  # in a kernel, an interrupt could leave a SystemError
                 compare_policies(self.metering, self.before, learner.state.pi)
                 learner.make_room()
-                learning = Learning(
-                    learner.rates, learner.state, learner.statistics, learner.window
-                )
-                done = play_chunk(self.playing, watching, learning, done, n)
+                done = self._play(done, n)
                 self.before[:] = learner.state.pi
                 learner.settle()
             if self.metering.checked:
                 self._check_totals()
+
+    def _play(self, first: int, last: int) -> int:
+        """Play episodes `first` up to `last` of a chunk; returns the one that has to wait for the learner."""
+        learner = self.learner
+        if learner.core is not None:
+            return self.core.play(learner.core, first, last)
+        learning = Learning(learner.rates, learner.state, learner.statistics, learner.window)
+        return play_chunk(self.playing, self.watching, learning, first, last)
 
     def _check_totals(self) -> None:
         """Raise where the episode that was played last has other totals than were declared."""
