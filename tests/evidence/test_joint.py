@@ -8,9 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from safespot.evidence.joint import Evidence, evidence_of, least_sum
+from safespot.evidence.joint import least_sum
 from safespot.evidence.joint import log_evidence as kernel
-from safespot.evidence.sequences import fixed_means, observe_fixed, read_fixed, targets
+from safespot.evidence.sequences import (
+    Evidence,
+    evidence_of,
+    fixed_means,
+    observe_fixed,
+    read_fixed,
+    targets,
+)
 
 Array = Any
 

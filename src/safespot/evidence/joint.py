@@ -13,28 +13,14 @@ lower bound of the sum. Bounds apart, half the share each, would add up the two 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from ..arrays import Float
 from ..kernels.jit import inlined, no_refcount
-from .sequences import LN2, FixedMeans, Targets, crossing
+from .sequences import crossing
 
 HALVINGS = 40  # of the interval in which the least sum is looked for
-
-
-class Evidence(NamedTuple):
-    """What sequences said when they were read: rows of ``log e(z) = log sum_k exp(terms_k - slopes_k z)``."""
-
-    terms: Float  # [rows, K]
-    slopes: Float  # [rows, K]
-
-
-def evidence_of(targets: Targets, means: FixedMeans) -> Evidence:
-    """The evidence of sequences as they stand."""
-    terms = targets.log_prior + np.log(means.product) + LN2 * means.power + means.offset
-    return Evidence(terms, means.slope.copy())
 
 
 @inlined

@@ -26,8 +26,6 @@ import numpy as np
 from ..arrays import Episode, Float, Policy, as_count, first
 from ..display import Displayed
 from ..errors import InvalidEpisode, InvalidOption, unknown
-from ..evidence.differences import check_totals, declare
-from ..evidence.interface import make_interface, with_limits
 from ..model.outcome_tables import (
     Ending,
     absorbing_states,
@@ -36,7 +34,9 @@ from ..model.outcome_tables import (
 )
 from ..model.problem import Problem
 from ..model.transitions import pick
+from ..signals.interface import make_interface, with_limits
 from ..signals.limits import Limits
+from ..signals.totals import checked_sums, declare
 from ..units import ROUNDING, within
 from .actions import Actions
 from .discretizers import Discretizer, make_discretizer
@@ -214,7 +214,7 @@ class BlackBox(Displayed):
             states, actions, signals[0], constraints, thresholds, clipped=clipped, hint_total=total
         )
         if self._declared is not None:
-            check_totals(self._declared, self._known.check(episode))
+            checked_sums(self._declared, self._known.check(episode))
         return episode
 
     def _complain(self, signals: Float) -> None:

@@ -26,14 +26,15 @@ from ..errors import InvalidOption
 from ..evidence.certificate import (
     Bounds,
     Certificate,
-    data_digest,
     issue,
     more_episodes,
     policy_digest,
 )
-from ..evidence.totals import Totals, bounds_at
+from ..files import checksum
 from ..kernels.jit import kernel
 from ..learners.learner import Learner
+from ..learners.threshold_totals import HintTotals, bounds_at
+from ..signals.totals import interface_terms
 from ..spot.optimism import Radii, pair_bonus, threshold_bounds, transition_radius
 from ..spot.planning import evaluate_policy
 from ..spot.visits import Statistics
@@ -74,7 +75,7 @@ def judge_by_data(learner: Learner, policy: ArrayLike | None) -> Certificate:
         reward=(reward[0], reward[1]),
     )
     return issue(
-        f,
+        interface_terms(f, learner.declared),
         bounds,
         learner.options.delta,
         episodes=finished,
@@ -87,9 +88,16 @@ def judge_by_data(learner: Learner, policy: ArrayLike | None) -> Certificate:
         assumptions=_assumptions(learner),
         subject="policy",
         policy_digest=policy_digest(pi),
-        data_digest=data_digest(learner),
+        data_digest=_data_digest(learner),
         doubts=learner.doubts.sentences(model=True),
     )
+
+
+def _data_digest(learner: Learner) -> str:
+    """Return the digest of what a certificate of this learner rests on: its data, T and delta."""
+    data = {k: v for k, v in learner.arrays().items() if k not in ("logits", "lam")}
+    options = ("episodes", "delta", "thresholds")
+    return checksum(data, {name: getattr(learner.options, name) for name in options})
 
 
 def gather(learner: Learner) -> LearnedModel:
@@ -119,7 +127,7 @@ def gather(learner: Learner) -> LearnedModel:
     elif finished > 0:
         start, phi_0 = statistics.starts / finished, transition_radius(radii, float(finished))
     lower, upper = learner.state.lower.copy(), learner.state.upper.copy()
-    if isinstance(learner.window, Totals):
+    if isinstance(learner.window, HintTotals):
         if learner.options.window < 1.0:
             raise InvalidOption(
                 "bounds of a window's mean threshold, as estimator='total' has them with window < 1, certify nothing: "

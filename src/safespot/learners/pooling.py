@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Float, Int
-from ..evidence.interface import Interface
 from ..planning.counted import Counted, Known, Pooled, count_model, imagine, row_starts
+from ..signals.interface import Interface
 from ..spot.visits import Statistics, Successors
 
 
