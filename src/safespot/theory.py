@@ -238,7 +238,7 @@ def trial_violation(T: int, width: float, *, m: int = 1, delta: float = 0.05) ->
 
     """
     phases = max(1, math.ceil(math.log2(T)))
-    share = delta / 2.0 * 6.0 / ((phases + 5) * (phases + 6))  # of the last phase, the least
+    share = delta * 6.0 / ((phases + 5) * (phases + 6))  # of the last phase, the least
     level = math.log(m / (0.9 * share))
     total, left = 0.0, T
     while left > 0:  # the last phase is half of all episodes, and so on

@@ -138,7 +138,7 @@ def test_a_total_outside_of_what_was_declared_is_told_once() -> None:
 def test_half_of_delta_is_for_the_thresholds_and_half_for_all_trials() -> None:
     learner = ss.SpotEpochs(**FACE, delta=0.1)
     assert learner._totals.level == total_rates(1, H, 0.05, limits=learner.declared.limits).level
-    shares = [math.exp(-learner._trial_rates(k, 9).kept_level) / 0.9 for k in range(1, 4000)]
+    shares = [math.exp(-learner._trial_rates(k, 9).kept_level) / 0.8 for k in range(1, 4000)]
     assert sum(shares) == pytest.approx(0.05, rel=2e-3)
 
 
@@ -251,7 +251,7 @@ def test_the_first_phase_after_a_log_has_its_own_share_of_delta() -> None:
     learner = ss.SpotEpochs(**FACE, log=log, behaviour=[[1.0, 0.0]])
     assert learner.state.clock[phases.PHASE] == 2
     share = 0.05 / 2.0 * 6 / (7 * 8)
-    assert learner.rates.trial.kept_level == pytest.approx(math.log(1.0 / (0.9 * share)))
+    assert learner.rates.trial.kept_level == pytest.approx(math.log(1.0 / (0.8 * share)))
 
 
 def test_a_log_is_counted_whatever_room_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:

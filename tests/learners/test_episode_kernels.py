@@ -197,17 +197,24 @@ def test_a_trial_is_decided_by_its_bounds(means: tuple[float, float], ends_in: i
 
 
 def test_levels_share_what_a_phase_may_miss() -> None:
-    rates = epoch_trials.trial_rates(declared_as(), 0.1, 20)
-    assert math.exp(-rates.kept_level) == pytest.approx(0.9 * 0.1)
-    assert math.exp(-rates.broken_level) == pytest.approx(0.9 * 0.1 / M)
-    assert math.exp(-rates.printed_level) == pytest.approx(0.1 * 0.1 / 6)
+    known = epoch_trials.trial_rates(declared_as(thresholds=[0.5] * M), 0.1, 20)
+    assert math.exp(-known.kept_level) == pytest.approx(0.9 * 0.1)
+    assert math.exp(-known.broken_level) == pytest.approx(0.9 * 0.1 / M)
+    learned = epoch_trials.trial_rates(declared_as(), 0.1, 20)
+    both = M * (math.exp(-learned.kept_level) + math.exp(-learned.broken_level))
+    for rates in (known, learned):
+        assert math.exp(-rates.printed_level) == pytest.approx(0.1 * 0.1 / 6)
+    assert both + 6 * math.exp(-learned.printed_level) == pytest.approx(0.1)
 
 
-def test_phases_share_half_of_delta_and_the_first_six_half_of_that() -> None:
-    shares = [epoch_trials.phase_share(k, 0.2) for k in range(1, 4000)]
-    assert sum(shares) == pytest.approx(0.1, rel=2e-3)
-    assert sum(shares) < 0.1
-    assert sum(shares[:6]) == pytest.approx(0.05)
+@pytest.mark.parametrize(("learned", "whole"), [(True, 0.1), (False, 0.2)])
+def test_phases_share_what_thresholds_leave_and_the_first_six_half_of_it(
+    learned: bool, whole: float
+) -> None:
+    shares = [epoch_trials.phase_share(k, 0.2, learned=learned) for k in range(1, 4000)]
+    assert sum(shares) == pytest.approx(whole, rel=2e-3)
+    assert sum(shares) < whole
+    assert sum(shares[:6]) == pytest.approx(whole / 2)
 
 
 def least_together(

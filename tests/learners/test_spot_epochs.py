@@ -140,7 +140,7 @@ class Slow:
 
     def __init__(self, phase: int, length: int) -> None:
         self.phase, self.length, self.x = phase, length, []  # type: ignore[var-annotated]
-        self.share = 0.9 * 0.05 / 2 * 6 / ((phase + 5) * (phase + 6))
+        self.share = 0.9 * 0.05 * 6 / ((phase + 5) * (phase + 6))
         self.due, self.low, self.high = 1, 0.0, 0.0
 
     def read(self, total: float) -> tuple[float, float]:

@@ -23,7 +23,11 @@ from ..files import checksum
 from ..signals.totals import Declared, Terms
 from .threshold_totals import EPISODES, SAMPLES, STEPS, TotalRates, TotalState
 
-EARLY = 5  # the phases up to the sixth share half of delta / 2
+EARLY = 5  # the phases up to the sixth share half of what all trials may miss
+KEPT_PART, BROKEN_PART = (
+    0.8,
+    0.1,
+)  # of a trial's share, where thresholds are learned; the rest is for printed bounds
 
 
 class Certified(NamedTuple):
@@ -34,24 +38,34 @@ class Certified(NamedTuple):
     episode: int  # the last one that the proof rests on
 
 
-def phase_share(k: int, delta: float) -> float:
-    """Return the share of delta of the trial in phase k, from 1; all of them add up to delta / 2."""
-    return delta / 2.0 * (1 + EARLY) / ((k + EARLY) * (k + EARLY + 1))
+def phase_share(k: int, delta: float, *, learned: bool) -> float:
+    """Return the share of delta of the trial in phase k, from 1.
+
+    All of them add up to delta, or to half of it where thresholds are learned, whose bounds have the other half.
+    """
+    whole = delta / 2.0 if learned else delta
+    return whole * (1 + EARLY) / ((k + EARLY) * (k + EARLY + 1))
 
 
 def trial_rates(declared: Declared, share: float, length: int) -> TrialRates:
     """Return a trial of about `length` episodes, whose verdict is false with probability `share` at most.
 
     The policy is fixed before the trial, and either breaks a limit or keeps all. "All are kept" can only be false of
-    the first kind, where one *lower* bound is then wrong, of a limit that is broken: each may have the whole share.
-    "Some is broken" can only be false of the second kind, where one of m upper bounds is wrong: these divide it.
+    the first kind, where one *lower* bound is then wrong; "some is broken" only of the second kind, where one of m
+    upper bounds is. Which it is follows from the policy. Where thresholds are known, the trial's evidence is its own
+    episodes', which do not know the past: so each lower bound has the whole share, and so have all upper ones together.
+
+    Where thresholds are learned, what the past has shown of them is part of the evidence, and has chosen the policy,
+    too: it may have chosen one that breaks the very limit of which it misleads. So lower and upper bounds divide the
+    share, and m of either divide their part.
     """
-    m = len(declared.least)
+    m, learned = len(declared.least), len(declared.alpha) == 0
+    known = 1.0 - REWARD
     return TrialRates(
         declared=declared,
         targets=targets(length),
-        kept_level=math.log(1.0 / ((1.0 - REWARD) * share)),
-        broken_level=math.log(m / ((1.0 - REWARD) * share)),
+        kept_level=math.log(m / (KEPT_PART * share) if learned else 1.0 / (known * share)),
+        broken_level=math.log(m / ((BROKEN_PART if learned else known) * share)),
         printed_level=math.log(2.0 * (1 + m) / (REWARD * share)),
         eager=False,
     )
@@ -136,7 +150,7 @@ def certify_trial(
         bounds,
         delta,
         episodes=n,
-        difference_confidence=1.0 - delta * (1.0 + (1.0 - REWARD) * terms.m / 2.0),
+        difference_confidence=1.0 - delta * (1.0 if learned else 1.0 + (1.0 - REWARD) * terms.m),
         basis=(
             f"It rests on {n:,} episodes of this one policy, which was fixed before them, and on what all episodes "
             "before showed of the thresholds, by confidence sequences, which hold at every moment. With this "

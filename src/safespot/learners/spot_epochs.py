@@ -20,8 +20,8 @@ The parts, in the order in which an episode meets them:
     epoch_files       save and load
 
 What is proven rests on the trials and on the bounds of the thresholds alone (docs/epochs.md): each trial has its own
-share of delta (`epoch_trials.phase_share`), the thresholds have half of delta. No model, no Markov property and no
-margin enters it.
+share of delta (`epoch_trials.phase_share`), thresholds that are learned have half of it. No model, no Markov property
+and no margin enters it.
 """
 
 from __future__ import annotations
@@ -398,7 +398,9 @@ class SpotEpochs(TabularLearner):
 
     def _trial_rates(self, k: int, length: int) -> TrialRates:
         """Return the rates of the trial of phase k, with its share of delta."""
-        return trial_rates(self.declared, phase_share(k, self.options.delta), length)
+        learned = self.options.thresholds is None
+        share = phase_share(k, self.options.delta, learned=learned)
+        return trial_rates(self.declared, share, length)
 
     def _derive(self) -> None:
         f, o, clock = self.interface, self.options, self.state.clock
