@@ -17,7 +17,7 @@ from safespot.evidence.certificate import (
     policy_digest,
 )
 from safespot.signals.limits import Limit
-from safespot.signals.totals import terms_of
+from safespot.signals.terms import terms_of
 
 
 def made(**changes: Any) -> Certificate:

@@ -13,7 +13,7 @@ import pytest
 
 import safespot as ss
 from safespot.evidence.certificate import Bounds, issue
-from safespot.signals.totals import terms_of
+from safespot.signals.terms import terms_of
 from safespot.storage import journal
 from safespot.storage.following import Following
 

@@ -15,7 +15,8 @@ from safespot.errors import InvalidEpisode, InvalidOption
 from safespot.evidence.trial import as_bounds
 from safespot.judging import trial as trials
 from safespot.signals.interface import make_interface
-from safespot.signals.totals import episode_sums, interface_terms, statements
+from safespot.signals.terms import interface_terms
+from safespot.signals.totals import episode_sums, statements
 from tests.evidence import reference as ref
 
 Array = Any

@@ -78,7 +78,7 @@ def most_violated(seen: list[InsideEpisode], delta: float) -> Array:
 @pytest.mark.parametrize("credit", [True, False])
 def test_an_account_is_charged_by_who_played(credit: bool) -> None:
     """U*(t) = min(U(t), U*(t-1) + H, or + 0 where the baseline played); without credit that counts as nothing."""
-    terms = accounts.make_terms(declared_as(), np.array([3.0, 5.0]), 0.1, credit)
+    terms = accounts.make_config(declared_as(), np.array([3.0, 5.0]), 0.1, credit)
     account, spent, counted = accounts.empty_account(M), np.zeros(M), []
     turns = [
         accounts.LEARNER,
@@ -102,7 +102,7 @@ def test_an_account_is_charged_by_who_played(credit: bool) -> None:
 
 
 def test_a_baseline_that_is_proven_unsafe_costs_from_then_on() -> None:
-    terms = accounts.make_terms(declared_as(), np.array([9.0, 9.0]), 0.1, True)
+    terms = accounts.make_config(declared_as(), np.array([9.0, 9.0]), 0.1, True)
     account, seen = accounts.empty_account(M), episodes(40, 1, (0.95, 0.02))
     proven = 0
     for t, e in enumerate(seen, start=1):
@@ -126,7 +126,7 @@ def test_a_baseline_that_is_proven_unsafe_costs_from_then_on() -> None:
 
 
 def test_the_learner_plays_while_one_more_episode_cannot_exceed_any_budget() -> None:
-    terms = accounts.make_terms(declared_as(), np.array([3.0, 5.0]), 0.1, True)
+    terms = accounts.make_config(declared_as(), np.array([3.0, 5.0]), 0.1, True)
     account = accounts.empty_account(M)
     baseline, learner, pi = np.eye(2)[None, :1].repeat(H, 0), np.full((H, 1, 2), 0.5), np.zeros((H, 1, 2))  # fmt: skip
     for spent, turn in (

@@ -42,7 +42,7 @@ def outside(g: float, x: float = 0.5) -> ss.Episode:
 
 def test_a_baseline_that_can_just_reach_its_limit_is_not_yet_unsafe() -> None:
     """A limit of H: nothing can exceed it, so that the bound from above is 0 before anything is proven."""
-    terms = accounts.make_terms(declared_as(thresholds=[float(H)]), np.array([9.0]), 0.1, True)
+    terms = accounts.make_config(declared_as(thresholds=[float(H)]), np.array([9.0]), 0.1, True)
     account = accounts.empty_account(1)
     account.turn[0] = accounts.BASELINE
     for _ in range(5):
@@ -52,7 +52,7 @@ def test_a_baseline_that_can_just_reach_its_limit_is_not_yet_unsafe() -> None:
 
 
 def test_what_a_guard_says_of_its_baseline_misses_with_its_part_of_delta() -> None:
-    terms = accounts.make_terms(declared_as(), np.array([9.0]), 0.2, True)
+    terms = accounts.make_config(declared_as(), np.array([9.0]), 0.2, True)
     assert np.exp(-terms.trial.broken_level) == pytest.approx(accounts.TRIAL * 0.2)
     np.testing.assert_allclose(np.exp(-terms.level), UPPER * 0.2)
     assert sum((UPPER, LOWER, accounts.TRIAL)) == pytest.approx(1.0)

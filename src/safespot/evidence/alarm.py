@@ -19,7 +19,8 @@ from ..arrays import Float, as_count, frozen
 from ..errors import InvalidFile, InvalidOption
 from ..kernels.jit import no_refcount
 from ..signals.limits import Limits
-from ..signals.totals import Declarations, Declared, state_totals
+from ..signals.terms import Declarations
+from ..signals.totals import Declared, state_totals
 from .counter import EpisodeCounter
 from .sequences import WEIGHTS, bet
 

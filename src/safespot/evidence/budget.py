@@ -22,7 +22,8 @@ from ..arrays import Episode, Float, as_floats, frozen
 from ..errors import InvalidFile, InvalidOption
 from ..kernels.jit import inlined, no_refcount
 from ..signals.limits import Limits
-from ..signals.totals import Declarations, Declared, Terms, Totals, state_totals
+from ..signals.terms import Declarations, Terms
+from ..signals.totals import Declared, Totals, state_totals
 from ..units import ROUNDING
 from .counter import EpisodeCounter, as_delta
 from .sequences import ChangingMeans, changing_means, observe_changing, sum_of_means, sums_of_means

@@ -18,7 +18,7 @@ from ..errors import InvalidFile
 from ..files import checksum, read_arrays, write_arrays
 from ..names import UNNAMED, Names, make_names
 from ..plotting import interval_chart
-from ..signals.totals import Terms
+from ..signals.terms import Terms
 
 SUBJECTS = ("policy", "mixture", "practice")
 

@@ -12,12 +12,13 @@ from ..arrays import Episode, Float
 from ..display import Displayed
 from ..errors import InvalidFile, InvalidOption, SafespotError
 from ..files import read_arrays, write_arrays
+from ..signals.doubts import Doubts
 from ..signals.interface import with_limits
 from ..signals.limits import Limit, Limits
-from ..signals.totals import Declarations, Terms, Totals, terms_of
+from ..signals.terms import Declarations, Terms, terms_of
+from ..signals.totals import Totals
 from ..states import flatten, part, rebuild
 from ..syscalls import InterruptsDeferred
-from .doubts import Doubts
 
 C = TypeVar("C", bound="EpisodeCounter")
 

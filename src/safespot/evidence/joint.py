@@ -13,14 +13,31 @@ lower bound of the sum. Bounds apart, half the share each, would add up the two 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from ..arrays import Float
 from ..kernels.jit import inlined, no_refcount
-from .sequences import crossing
+from .sequences import FixedMeans, Targets, crossing, log_terms
 
 HALVINGS = 40  # of the interval in which the least sum is looked for
+
+
+class LogEvidence(NamedTuple):
+    """Evidence of sequences when they were read: rows of ``log e(z) = log sum_k exp(terms_k - slopes_k z)``."""
+
+    terms: Float  # [rows, K]
+    slopes: Float  # [rows, K]
+
+
+def evidence_of(targets: Targets, means: FixedMeans) -> LogEvidence:
+    """Return the evidence of sequences as they stand."""
+    terms = np.empty_like(means.product)
+    for r in range(len(terms)):
+        log_terms(targets, means, r)
+        terms[r] = means.terms
+    return LogEvidence(terms, means.slope.copy())
 
 
 @inlined

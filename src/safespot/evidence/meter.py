@@ -19,7 +19,8 @@ from ..display import Displayed, curves
 from ..errors import InvalidFile, InvalidOption
 from ..kernels.jit import inlined, no_refcount
 from ..signals.limits import Limits
-from ..signals.totals import Declarations, Declared, state_totals, sums_of_signals
+from ..signals.terms import Declarations
+from ..signals.totals import Declared, state_totals, sums_of_signals
 from .counter import EpisodeCounter, as_delta, confidence
 from .sequences import (
     ChangingMeans,

@@ -273,13 +273,6 @@ def is_due(state: FixedMeans, r: int) -> bool:
     return True
 
 
-@inlined
-def read_when_due(targets: Targets, state: FixedMeans, r: int, level: float) -> None:
-    """`read_fixed` where it is due."""
-    if is_due(state, r):
-        read_fixed(targets, state, r, level)
-
-
 @no_refcount
 def observe_many_fixed(targets: Targets, state: FixedMeans, x: Float) -> None:
     """Count numbers ``[n,rows]`` in [0,1], row after row."""
@@ -295,19 +288,6 @@ def lower_bounds(x: Float, levels: Float) -> Float:
     for r, level in enumerate(levels):
         read_fixed(weights, state, r, level)
     return state.lower
-
-
-class Evidence(NamedTuple):
-    """Evidence of sequences against means of at most z: rows of ``log e(z) = log sum_k exp(terms_k - slopes_k z)``."""
-
-    terms: Float  # [rows, K]
-    slopes: Float  # [rows, K]
-
-
-def evidence_of(targets: Targets, means: FixedMeans) -> Evidence:
-    """Return the evidence of sequences as they stand."""
-    terms = targets.log_prior + np.log(means.product) + LN2 * means.power + means.offset
-    return Evidence(terms, means.slope.copy())
 
 
 # A mean per sample, where an episode's samples may share their noise

@@ -27,15 +27,8 @@ from ..arrays import Float, as_count, frozen
 from ..errors import InvalidFile, InvalidOption
 from ..kernels.jit import inlined, no_refcount
 from ..signals.limits import Limits
-from ..signals.totals import (
-    Declarations,
-    Declared,
-    Terms,
-    check_sums,
-    difference_range,
-    state_totals,
-    within,
-)
+from ..signals.terms import Declarations, Terms
+from ..signals.totals import Declared, check_sums, difference_range, state_totals, within
 from .certificate import Bounds, Certificate, issue, policy_digest
 from .counter import EpisodeCounter, as_delta, confidence
 from .joint import least_sum

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 from ..arrays import Float, as_count, as_policy, frozen
 from ..display import Displayed
 from ..errors import InvalidOption
-from ..evidence.doubts import Doubts
 from ..model.simulation import streams
 from ..names import Names
+from ..signals.doubts import Doubts
 from ..signals.interface import make_interface
 from .black_box import BlackBox, as_box
 

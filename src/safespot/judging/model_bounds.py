@@ -34,7 +34,7 @@ from ..files import checksum
 from ..kernels.jit import kernel
 from ..learners.learner import Learner
 from ..learners.threshold_totals import HintTotals, bounds_at
-from ..signals.totals import interface_terms
+from ..signals.terms import interface_terms
 from ..spot.optimism import Radii, pair_bonus, threshold_bounds, transition_radius
 from ..spot.planning import evaluate_policy
 from ..spot.visits import Statistics

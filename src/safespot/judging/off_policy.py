@@ -35,7 +35,8 @@ from ..evidence.trial import as_bounds, statement_levels, thresholds_assumption
 from ..files import checksum
 from ..signals.behavior import as_behaviour
 from ..signals.interface import Interface, make_interface
-from ..signals.totals import Declared, Terms, check_sums, declare, episode_sums, interface_terms
+from ..signals.terms import Terms, interface_terms
+from ..signals.totals import Declared, check_sums, declare, episode_sums
 
 PILOT = 4  # one episode in so many chooses where weights are clipped
 FEWEST = 8  # episodes of a log

@@ -23,13 +23,14 @@ from ..arrays import Bool, Float, Int, Policy
 from ..data.logs import Log
 from ..errors import InvalidOption
 from ..evidence.certificate import Certificate, issue, policy_digest
-from ..evidence.doubts import Doubts
 from ..evidence.sequences import changing_means, observe_many_changing, sums_of_means
 from ..evidence.trial import as_bounds, statement_levels
 from ..files import checksum
+from ..signals.doubts import Doubts
 from ..signals.interface import as_known
 from ..signals.limits import Limits
-from ..signals.totals import Terms, episode_sums, interface_terms, statements
+from ..signals.terms import Terms, interface_terms
+from ..signals.totals import episode_sums, statements
 from ..storage.durable import DurableLearner
 from ..training.metering import MOST_SUMS
 from ..training.run import Run

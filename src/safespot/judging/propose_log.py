@@ -37,7 +37,8 @@ from ..planning.counted import Known, Pooled, count_model, imagine
 from ..planning.errors import standard_errors
 from ..planning.process import Plan
 from ..signals.interface import Interface, make_interface
-from ..signals.totals import Declared, declare, episode_sums, interface_terms, statements
+from ..signals.terms import interface_terms
+from ..signals.totals import Declared, declare, episode_sums, statements
 from . import reasons
 from .certify import certify
 from .reasons import Estimate, Followed, Seen

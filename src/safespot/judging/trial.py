@@ -16,7 +16,6 @@ from ..arrays import Episode, Float, Policy, as_count, as_policy
 from ..data.logs import Log
 from ..errors import InvalidEpisode, InvalidOption
 from ..evidence.certificate import Certificate
-from ..evidence.doubts import Doubts
 from ..evidence.sequences import STEADY
 from ..evidence.trial import Trial
 from ..kernels.jit import kernel
@@ -24,6 +23,7 @@ from ..model.cmdp import Model
 from ..model.problem import Problem
 from ..model.simulation import Laws, Noise, Streams, as_laws, draw_noise, play_kernel
 from ..signals.behavior import as_behaviour
+from ..signals.doubts import Doubts
 from ..signals.interface import Interface, as_known, with_limits
 from ..signals.limits import Limits
 from ..signals.totals import add_sums, episode_sums

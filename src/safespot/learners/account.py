@@ -51,7 +51,7 @@ CARRIED = ("budget", "plays", "unsafe", "trial")  # by files; whose turn it is f
 TRIAL = 1.0 - UPPER - LOWER  # of delta: the baseline's trial
 
 
-class Terms(NamedTuple):
+class GuardConfig(NamedTuple):
     """Constants of a guard: the budget, and how sure its bounds are."""
 
     budget: Float  # [m]
@@ -77,7 +77,7 @@ class GuardRates(NamedTuple):
     """The rates of the guarded learner, and the terms of the guard."""
 
     guarded: Any
-    terms: Terms
+    terms: GuardConfig
 
 
 class GuardState(NamedTuple):
@@ -94,11 +94,11 @@ class GuardState(NamedTuple):
     account: Account
 
 
-def make_terms(declared: Declared, budget: Float, delta: float, credit: bool) -> Terms:
+def make_config(declared: Declared, budget: Float, delta: float, credit: bool) -> GuardConfig:
     """Return the terms of a budget ``[m]``, inside; parts of delta go to what else the guard says."""
     m = len(budget)
     level = math.log(m / (TRIAL * delta))
-    return Terms(
+    return GuardConfig(
         budget=budget,
         level=budget_level(m, delta),
         trial=TrialRates(declared, targets(), level, level, level, eager=False),
@@ -137,12 +137,12 @@ def who(digest: str, learner: str, baseline: str) -> int:
     return LEARNER if digest == learner else OTHER
 
 
-def baseline_verdicts(terms: Terms, account: Account) -> tuple[str, ...]:
+def baseline_verdicts(terms: GuardConfig, account: Account) -> tuple[str, ...]:
     """Return per constraint what the baseline's own episodes prove of it: "safe", "unsafe", or "unknown"."""
     return verdicts(*difference_bounds(terms.trial.declared, account.trial))
 
 
-def unsafe_baseline(terms: Terms, account: Account) -> str:
+def unsafe_baseline(terms: GuardConfig, account: Account) -> str:
     """Return the sentence that says which limits the baseline breaks."""
     each = baseline_verdicts(terms, account)
     which = "constraint " + " and ".join(str(i) for i, one in enumerate(each) if one == "unsafe")
@@ -178,7 +178,7 @@ def guard_step(
 
 
 @inlined
-def charge_account(terms: Terms, account: Account, episode: InsideEpisode) -> None:
+def charge_account(terms: GuardConfig, account: Account, episode: InsideEpisode) -> None:
     """Count an episode that ``account.turn`` has played."""
     declared, turn, unsafe = terms.trial.declared, account.turn[0], account.unsafe
     baseline, spent = turn in (BASELINE, SAME), account.budget.spent
@@ -200,7 +200,7 @@ def charge_account(terms: Terms, account: Account, episode: InsideEpisode) -> No
 
 
 @inlined
-def next_turn(terms: Terms, account: Account, baseline: Policy, learner: Policy) -> int:
+def next_turn(terms: GuardConfig, account: Account, baseline: Policy, learner: Policy) -> int:
     """Who plays the coming episode: the learner, if one more episode of its policy cannot exceed any budget."""
     if same_policy(baseline, learner):
         return SAME
@@ -232,14 +232,14 @@ def copy_policy(there: Policy, pi: Policy) -> None:
 
 
 @no_refcount
-def charge_alone(terms: Terms, account: Account, episode: InsideEpisode) -> None:
+def charge_alone(terms: GuardConfig, account: Account, episode: InsideEpisode) -> None:
     """`charge_account` for an episode that comes alone."""
     charge_account(terms, account, episode)
 
 
 @no_refcount
 def settle_turn(
-    terms: Terms, account: Account, baseline: Policy, learner: Policy, pi: Policy
+    terms: GuardConfig, account: Account, baseline: Policy, learner: Policy, pi: Policy
 ) -> None:
     """Decide who plays the coming episode, whatever happened before."""
     account.turn[0] = next_turn(terms, account, baseline, learner)

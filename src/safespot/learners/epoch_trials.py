@@ -9,9 +9,9 @@ import numpy as np
 
 from ..arrays import Float, Policy, frozen
 from ..evidence.certificate import Certificate, issue, policy_digest
-from ..evidence.doubts import Doubts
+from ..evidence.joint import evidence_of
 from ..evidence.meter import REWARD
-from ..evidence.sequences import FixedMeans, evidence_of, fixed_means, targets
+from ..evidence.sequences import FixedMeans, fixed_means, targets
 from ..evidence.trial import (
     ThresholdPrior,
     TrialRates,
@@ -20,7 +20,9 @@ from ..evidence.trial import (
     trial_bounds,
 )
 from ..files import checksum
-from ..signals.totals import Declared, Terms
+from ..signals.doubts import Doubts
+from ..signals.terms import Terms
+from ..signals.totals import Declared
 from .threshold_totals import EPISODES, SAMPLES, STEPS, TotalRates, TotalState
 
 EARLY = 5  # the phases up to the sixth share half of what all trials may miss

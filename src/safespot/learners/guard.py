@@ -18,9 +18,9 @@ from ..errors import InvalidOption, UnsafeBaseline, warn
 from ..evidence.budget import as_budget, spent_bounds
 from ..evidence.certificate import policy_digest
 from ..evidence.counter import as_delta
-from ..evidence.doubts import Doubts
+from ..signals.doubts import Doubts
 from ..signals.interface import Interface
-from ..signals.totals import interface_terms
+from ..signals.terms import interface_terms
 from ..spot.visits import Statistics
 from ..states import adopt, flatten, part, rebuild
 from ..syscalls import InterruptsDeferred
@@ -39,7 +39,7 @@ from .account import (
     charge_alone,
     check_account,
     empty_account,
-    make_terms,
+    make_config,
     settle_turn,
     unsafe_baseline,
     who,
@@ -119,7 +119,7 @@ class Guard(Learner):
         self.budget, inside = as_budget(budget, interface_terms(f, self.declared))
         # A practice has a digest of its own, which is that of no policy.
         self._digest = policy_digest(np.empty(0) if self.hands_back else self.baseline)
-        self._terms = make_terms(self.declared, inside, self.delta, credit)
+        self._terms = make_config(self.declared, inside, self.delta, credit)
         self._account = empty_account(self.interface.m)
         self._told_doubts = False
         self._rejected = np.zeros(

@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from ..arrays import Episode, Float, Policy, as_count, frozen
 from ..display import Displayed
 from ..errors import InvalidOption
-from ..evidence.doubts import Doubts
 from ..evidence.meter import SafetyMeter
+from ..signals.doubts import Doubts
 from ..signals.interface import Interface
 from ..signals.totals import Declared
 from ..spot.visits import Statistics

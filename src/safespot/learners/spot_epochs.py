@@ -35,12 +35,12 @@ from numpy.typing import ArrayLike, NDArray
 from ..arrays import Episode, Int, Policy, frozen
 from ..errors import InvalidEpisode, InvalidOption, warn
 from ..evidence.budget import fits
-from ..evidence.doubts import Doubts
 from ..evidence.trial import BROKEN, ISSUED, KEPT, OPEN, TrialRates
 from ..planning.counted import Counted
 from ..planning.errors import standard_errors
 from ..signals.behavior import as_behaviour
-from ..signals.totals import interface_terms
+from ..signals.doubts import Doubts
+from ..signals.terms import interface_terms
 from . import history, phases
 from .compiled_step import observe_episode
 from .epoch_files import certificate_arrays, check_phases, read_certificates

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..arrays import Episode, Float, Int
 from ..errors import InvalidFile
 from ..evidence.certificate import policy_digest
-from ..evidence.doubts import Doubts
+from ..signals.doubts import Doubts
 from ..signals.interface import make_interface
 from ..signals.totals import checked_sums, declare
 from ..spot.limits import has_room, window_has_room

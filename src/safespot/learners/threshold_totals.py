@@ -35,10 +35,11 @@ from ..evidence.sequences import (
     add_factor,
     choose_weights,
     fixed_means,
+    is_due,
     move_powers,
     observe_fixed,
     observe_samples,
-    read_when_due,
+    read_fixed,
     sample_mean,
     targets,
     window_sum,
@@ -329,8 +330,9 @@ def read_means(
     upper: Float,
 ) -> None:
     """From means in [0,1] to totals."""
-    read_when_due(rates.targets, state.means, 2 * i, rates.level)
-    read_when_due(rates.targets, state.means, 2 * i + 1, rates.level)
+    for r in (2 * i, 2 * i + 1):
+        if is_due(state.means, r):
+            read_fixed(rates.targets, state.means, r, rates.level)
     tighten(
         least + (most - least) * state.means.lower[2 * i],
         most - (most - least) * state.means.lower[2 * i + 1],

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..arrays import LARGEST, Episode, as_count
 from ..errors import InvalidFile
-from ..signals.totals import Totals
+from .totals import Totals
 
 
 @dataclass
