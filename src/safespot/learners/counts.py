@@ -1,4 +1,4 @@
-"""Counts of successors as a table, and those of all steps together."""
+"""Counts of successors as a table."""
 
 from __future__ import annotations
 
@@ -15,21 +15,6 @@ def counts(statistics: Statistics) -> Float:
     for h in range(H):
         write_counts(statistics.successors, h, table[h])
     return table
-
-
-def shared_counts(statistics: Statistics) -> Statistics:
-    """Statistics in which every step has the data of all of them; its arrays are views, to be read alone."""
-    n, sums, pool = statistics.n, statistics.sums, statistics.successors
-    (H, pairs), S = n.shape, statistics.known.shape[1]
-    table, step = np.zeros((pairs, S)), np.zeros((pairs, S))
-    for h in range(H):
-        write_counts(pool, h, step)
-        table += step
-    return statistics._replace(
-        n=np.broadcast_to(n.sum(axis=0), n.shape),
-        sums=np.broadcast_to(sums.sum(axis=1, keepdims=True), sums.shape),
-        successors=pool._replace(dense=np.broadcast_to(table.T, (H, S, pairs))),
-    )
 
 
 def write_counts(pool: Successors, h: int, table: Float) -> None:
