@@ -12,6 +12,7 @@ from studies.speed.extended import extended_program
 
 import safespot as ss
 from safespot.arrays import Float
+from safespot.learners import radii
 from safespot.learners.baselines import plausible_models as plausible
 from safespot.learners.baselines.plausible_models import (
     Intervals,
@@ -190,7 +191,7 @@ def test_intervals_by_hand() -> None:
         radius = 0.5 * (math.sqrt(2 * p * (1 - p) * log / 8) + 7 * log / 24)
         assert lower[k, 2] == pytest.approx(max(p - radius, 0.0))
         assert upper[k, 2] == pytest.approx(min(p + radius, 1.0))
-    signal = plausible.signal_radius(RADII, np.array([0, 1, 400]))
+    signal = radii.signal_radius(RADII, np.array([0, 1, 400]))
     assert signal.tolist() == [1.0, 1.0, pytest.approx(0.5 * math.sqrt(RADII.L_r / 400))]
 
 
@@ -207,7 +208,7 @@ def test_rows_are_no_further_apart_than_their_bounds_say(seed: int) -> None:
     assert apart <= plausible.total_variation(between_ends)[0] + 1e-12
     if n[0] > 1:
         from_counts = np.abs(rows[0] - counted[:, 0] / n[0]).sum() / 2.0
-        within = plausible.empirical_variation(small, n, np.zeros(4, int), counted[:, 0])[0]
+        within = radii.empirical_variation(small, n, np.zeros(4, int), counted[:, 0])[0]
         hoeffding = small.bonus_scale * math.sqrt((small.S + small.L_p) / n[0])
         assert within <= hoeffding + 1e-15
         assert from_counts <= within + 1e-12 or within == hoeffding

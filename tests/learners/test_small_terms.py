@@ -14,8 +14,8 @@ import safespot as ss
 from safespot.files import read_arrays, write_arrays
 from safespot.learners import doubling
 from safespot.learners.baselines.opt_pess_primal_dual import OptPessPrimalDualOptions
-from safespot.learners.baselines.plausible_models import empirical_variation
 from safespot.learners.options import BaselineOptions, DualOptions
+from safespot.learners.radii import empirical_variation
 from safespot.spot.optimism import make_radii
 
 H, M = 2, 1

@@ -14,13 +14,12 @@ from safespot.learners.baselines.plausible_models import (
     Models,
     best_response,
     between,
-    means,
     optimistic_plan,
     plausible_rows,
     plausible_start,
-    signal_radius,
 )
 from safespot.learners.pooling import pool
+from safespot.learners.radii import means, signal_radius
 from tests.support.edge_limits import Exact, at_the_edge, random_model, rational, run
 
 

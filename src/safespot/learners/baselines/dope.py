@@ -29,8 +29,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ..radii import means, signal_radius
 from .optimism import BaselinePlanner, plausible_models, steps_after
-from .plausible_models import means, optimistic_plan, signal_radius, total_variation
+from .plausible_models import optimistic_plan, total_variation
 
 
 class DOPE(BaselinePlanner):

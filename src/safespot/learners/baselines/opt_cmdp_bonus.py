@@ -11,7 +11,7 @@ Guarantee with known thresholds: strong regret and violation of order sqrt(T), b
 `OptCMDP`.
 
 Deviations.
-1. Radii as D3, with `bonus_scale`: `plausible_models.empirical_variation`. A pair without data gets all that
+1. Radii as D3, with `bonus_scale`: `radii.empirical_variation`. A pair without data gets all that
    remains and leads nowhere.
 2. to 4. as in `OptCMDP` (`replan`, the first policy, no feasible plan).
 5. A learned start distribution (D5) is the counted one; the limits give way by ``H tv(t-1)``.
@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from ...planning.process import best_plan
 from ..options import PlannerOptions
 from ..planner import Planner
+from ..radii import means, signal_radius
 from .optimism import empirical_model, start_variation, variation_ahead
-from .plausible_models import means, signal_radius
 
 
 class OptCMDPBonus(Planner):

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...planning.process import best_plan
+from ..radii import means, signal_radius
 from .optimism import BaselinePlanner, empirical_model, start_variation, variation_ahead
-from .plausible_models import means, signal_radius
 
 
 class OptPessLP(BaselinePlanner):

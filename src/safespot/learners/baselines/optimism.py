@@ -12,14 +12,12 @@ from ..limits import inside_slack
 from ..options import BaselineOptions
 from ..planner import Planner
 from ..policies import given_policy
+from ..radii import empirical_variation, means, signal_radius
 from .plausible_models import (
     Models,
     OptimisticPlan,
-    empirical_variation,
-    means,
     plausible_rows,
     plausible_start,
-    signal_radius,
 )
 
 
