@@ -73,7 +73,7 @@ def evaluated(model: pm.Counted, table: Array, pi: Array) -> tuple[Array, Array]
 @pytest.mark.parametrize("K", [1, H])
 def test_a_policy_is_evaluated_in_the_model_of_the_counts(K: int) -> None:
     (model, table), pi = made(K), policy_of(1)
-    V, q = pp.evaluate(model.process, pi)
+    V, q = pp.policy_values(model.process, pi), pp.policy_occupancy(model.process, pi)
     expected = evaluated(model, table, pi)
     np.testing.assert_allclose(V, expected[0], rtol=1e-12)
     np.testing.assert_allclose(q, expected[1], rtol=1e-12)

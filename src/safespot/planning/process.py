@@ -113,21 +113,37 @@ def plan_occupancy(process: Process, plan: Int, weight: float = 1.0) -> Float:
     return occupancy.reshape(H, S, A)
 
 
-def evaluate(process: Process, policy: Policy) -> tuple[Float, Float]:
-    """Return the values ``[1+m, H+1, S]`` of a policy ``[H,S,A]``, and its occupancy measure ``[H, S*A]``."""
+def policy_values(process: Process, policy: Policy) -> Float:
+    """Return the values ``[1+m, H+1, S]`` of a policy ``[H,S,A]``, from every state on."""
     H, S, A = process.shape
-    V, occupancy = np.zeros((len(process.payoffs), H + 1, S)), np.zeros((H, S * A))
+    V = np.zeros((len(process.payoffs), H + 1, S))
     payoffs = np.moveaxis(process.payoffs, 1, 0)
     for h in range(H - 1, -1, -1):
         Q = (_of(process.rows, h) @ V[:, h + 1].T).T + _of(payoffs, h)
         if process.imagined[:, h].any():
             Q = Q + process.imagined[:, h, None] * _of(process.share, h)
         V[:, h] = (policy[h] * Q.reshape(-1, S, A)).sum(axis=2)
-    now = process.start
+    return V
+
+
+def policy_occupancy(process: Process, policy: Policy) -> Float:
+    """Return the occupancy measure ``[H, S*A]`` of a policy ``[H,S,A]``."""
+    H, S, A = process.shape
+    occupancy, now = np.zeros((H, S * A)), process.start
     for h in range(H):
         occupancy[h] = (now[:, None] * policy[h]).ravel()
         now = _of(process.back, h) @ occupancy[h]
-    return V, occupancy
+    return occupancy
+
+
+def occupancy_values(process: Process, occupancy: Float) -> Float:
+    """Return the values ``[1+m]`` of an occupancy measure ``[H, S*A]`` in a model without imaginary visits.
+
+    It takes one pass over the transitions, where `policy_values` takes one for every component.
+    """
+    shared = process.payoffs.shape[1] == 1
+    visits = occupancy.sum(axis=0, keepdims=True) if shared else occupancy
+    return in_order((process.payoffs * visits).sum(axis=1))
 
 
 def markov_policy(occupancy: Float, elsewhere: Int) -> Policy:
