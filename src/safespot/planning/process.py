@@ -157,17 +157,19 @@ def markov_policy(occupancy: Float, elsewhere: Int) -> Policy:
 
 
 class Pricing:
-    """Best responses of a process, as columns of a mixture, and how many were asked for."""
+    """Best responses of a process, as columns of a mixture; each is found once."""
 
     def __init__(self, process: Process) -> None:
         self.process = process
-        self.calls = 0
+        self.columns: dict[bytes, Column[Int]] = {}  # by their weights
 
     def __call__(self, weights: Float) -> Column[Int]:
         """Return the best response to weights ``[1+m]``, with its values."""
-        self.calls += 1
-        plan = best_response(self.process, weights)
-        return Column(plan_values(self.process, plan), plan)
+        key = weights.tobytes()
+        if key not in self.columns:
+            plan = best_response(self.process, weights)
+            self.columns[key] = Column(plan_values(self.process, plan), plan)
+        return self.columns[key]
 
     def occupancy(self, mixture: Mixture[Int]) -> Float:
         """Return the occupancy measure ``[H,S,A]`` of a mixture of plans."""
@@ -183,12 +185,15 @@ def best_plan(process: Process, limits: Float, columns: tuple[Column[Int], ...] 
     mixture = best_mixture(pricing, limits, columns)
     if mixture is not None:
         return _planned(pricing, mixture, np.r_[1.0, mixture.multipliers], feasible=True)
-    return widest_plan(process, limits, columns)
+    return _widest(pricing, limits, (*columns, *pricing.columns.values()))
 
 
 def widest_plan(process: Process, limits: Float, columns: tuple[Column[Int], ...] = ()) -> Plan:
     """Return the plan with the largest margin common to all constraints."""
-    pricing = Pricing(process)
+    return _widest(Pricing(process), limits, columns)
+
+
+def _widest(pricing: Pricing, limits: Float, columns: tuple[Column[Int], ...]) -> Plan:
     mixture = largest_margin(pricing, limits, columns)
     return _planned(pricing, mixture, np.r_[0.0, mixture.multipliers], feasible=False)
 
@@ -199,7 +204,7 @@ def _planned(pricing: Pricing, mixture: Mixture[Int], weights: Float, *, feasibl
     H, S, A = process.shape
     policy = markov_policy(pricing.occupancy(mixture), pricing(weights).plan)
     entries = sum(matrix.nnz for matrix in process.rows) // len(process.rows)
-    work = pricing.calls * H * (entries + S * A)
+    work = len(pricing.columns) * H * (entries + S * A)
     return Plan(policy, mixture.multipliers, mixture.values, feasible, work, mixture.columns)
 
 
