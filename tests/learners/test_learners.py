@@ -13,7 +13,7 @@ import safespot as ss
 from safespot.experiments.settings import make_learner
 from safespot.experiments.spec import as_spec
 from safespot.experiments.worker import perform
-from safespot.learners.counts import counts
+from safespot.learners.pooling import counts
 from safespot.training import learn as training
 from safespot.training import loop
 from tests.support import learner_references as references

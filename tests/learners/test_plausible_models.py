@@ -21,7 +21,7 @@ from safespot.learners.baselines.plausible_models import (
     between,
     optimistic_plan,
 )
-from safespot.learners.counts import counts
+from safespot.learners.pooling import counts
 from safespot.spot.optimism import make_radii
 from tests.support.episodes import random_mask
 
