@@ -219,7 +219,9 @@ def test_the_best_response_is_that_of_backward_induction(K: int, masked: bool) -
         mask[:, ::A] |= ~mask[:, 1::A]
     model = model._replace(process=model.process._replace(mask=mask))
     for weights in (np.array([1.0, 0.0, 0.0]), np.array([0.5, 1.0, 2.0])):
-        column = pp.Pricing(model.process)(weights)
+        pricing = pp.Pricing(model.process)
+        column = pricing(weights)
+        assert pricing(weights.copy()) is column  # it is found once
         V, plan = np.zeros(S), np.zeros((H, S), int)
         for h in reversed(range(H)):
             payoffs = weights @ np.stack([steps(each, h) for each in model.process.payoffs])
