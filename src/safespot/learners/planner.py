@@ -91,7 +91,7 @@ class Planner(TabularLearner):
     def counts(self) -> Pooled:
         """Return the counts that a plan is made of; where the steps are alike, those of all of them together.
 
-        The radii of `plausible_models` hold for shared counts too: their union is over S A H T numbers of visits, and
+        The radii of `learners.radii` hold for shared counts too: their union is over S A H T numbers of visits, and
         a pair of all steps together has one of H T.
         """
         return pool(self.statistics, self.interface)

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..radii import means, signal_radius
-from .optimism import BaselinePlanner, plausible_models, steps_after
+from .optimism import BaselinePlanner, make_models, steps_after
 from .plausible_models import optimistic_plan, total_variation
 
 
@@ -53,7 +53,7 @@ class DOPE(BaselinePlanner):
         """Solve the pessimistic program."""
         H, radii, pooled = self.interface.H, self.rates.radii, self.counts()
         beta, v_hat = signal_radius(radii, pooled.n), means(pooled)
-        models = plausible_models(self, pooled, v_hat)
+        models = make_models(self, pooled, v_hat)
         drift = steps_after(H) * np.stack([total_variation(rows) for rows in models.rows])
         payoffs = np.maximum(v_hat - beta, 0.0) - drift
         payoffs[0] = np.minimum(v_hat[0] + beta, 1.0) + self.price * (beta + drift)

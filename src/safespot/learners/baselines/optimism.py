@@ -45,12 +45,12 @@ class BaselinePlanner(Planner):
 def optimistic_models(learner: Planner) -> Models:
     """Return all plausible models, with every signal as large as it may be: ``min(v_hat + c sqrt(L_r / n), 1)``."""
     radii, pooled = learner.rates.radii, learner.counts()
-    return plausible_models(
+    return make_models(
         learner, pooled, np.minimum(means(pooled) + signal_radius(radii, pooled.n), 1.0)
     )
 
 
-def plausible_models(learner: Planner, pooled: Pooled, payoffs: Float) -> Models:
+def make_models(learner: Planner, pooled: Pooled, payoffs: Float) -> Models:
     """Return all plausible transitions and starts, with these payoffs ``[1+m, K or H, S*A]``."""
     f, radii = learner.interface, learner.rates.radii
     mask = f.mask.reshape(f.H, -1)
