@@ -234,7 +234,7 @@ def trial_violation(T: int, width: float, *, m: int = 1, delta: float = 0.05) ->
     Examples:
         >>> from safespot import theory
         >>> [round(theory.trial_violation(T, width=4.0) / T, 2) for T in (10_000, 10**7, 10**9)]
-        [4.0, 0.92, 0.1]
+        [4.0, 0.88, 0.1]
 
     """
     phases = max(1, math.ceil(math.log2(T)))

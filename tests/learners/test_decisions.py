@@ -14,9 +14,9 @@ import safespot as ss
 from safespot.evidence.trial import difference_interval
 from safespot.learners import epoch_trials, phases, stationarity
 from safespot.learners.baselines.explore_then_plan import ExploreThenPlan
-from safespot.learners.counts import counts
 from safespot.learners.exploring import Exploration
 from safespot.learners.phases import Memory
+from safespot.learners.pooling import counts
 from safespot.learners.threshold_totals import observe_totals, total_rates, total_state
 from safespot.planning.process import best_plan
 from safespot.spot import visits

@@ -333,7 +333,8 @@ def test_the_less_is_left_to_learn_the_less_is_explored() -> None:
 
     shares = [exploration(episodes, sure=True).share for episodes in (64, 1_000, 50_000)]
     assert shares[0] <= ss.SpotEpochs.recipe.exploring
-    assert shares[0] > 2 * shares[1] > 4 * shares[2] > 0.0
+    assert shares[0] > shares[1] > shares[2] > 0.0
+    assert shares[0] > 4 * shares[2]
     halfway = exploration(1_000, sure=False)
     assert halfway.share == 0.0
     np.testing.assert_array_equal(halfway.plan.policy, exploration(1_000, sure=True).plan.policy)

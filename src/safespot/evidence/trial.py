@@ -93,10 +93,10 @@ class Trial(EpisodeCounter):
         >>> import safespot as ss
         >>> dose = ss.Limit("dose", "<=", total=(0, 10), threshold=6.0)
         >>> trial = ss.Trial(dose)
-        >>> while not trial.decided:
-        ...     trial.observe(ss.Totals([4.0 + trial.episodes % 3]))
+        >>> while not trial.observe(ss.Totals([4.0 + trial.episodes % 3])):
+        ...     pass
         >>> trial.verdict, trial.episodes
-        (('safe',), 23)
+        (('safe',), 29)
 
     """
 
