@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 import safespot as ss
+from safespot.evidence.trial import TrialRates
 from safespot.gym.clinic import Clinic
-from safespot.learners.epoch_trials import TrialRates
 from safespot.learners.spot_epochs import SpotEpochs
 from safespot.problems.dosing import BLOCKS
 
@@ -28,7 +28,9 @@ class Shrunk(SpotEpochs):
 
     def _trial_rates(self, k: int, length: int) -> TrialRates:
         rates = super()._trial_rates(k, length)
-        return rates._replace(level=rates.level / 9.0, break_level=rates.break_level / 9.0)
+        return rates._replace(
+            kept_level=rates.kept_level / 9.0, broken_level=rates.broken_level / 9.0
+        )
 
 
 def tempting(number: int) -> tuple[ss.Problem, dict[str, Any]]:

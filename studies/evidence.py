@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from statistics import NormalDist
@@ -13,24 +14,21 @@ from typing import Any
 import numpy as np
 
 import safespot as ss
-from safespot.arrays import InsideEpisode
-from safespot.evidence.alarm import alarm_state, alarm_step
-from safespot.evidence.differences import declare
-from safespot.evidence.interface import as_known
+from safespot.evidence.alarm import bet_on_episode
 from safespot.evidence.lengths import episodes_needed
-from safespot.evidence.meter import REWARD, meter_state, meter_step
+from safespot.evidence.meter import REWARD, meter_episodes
 from safespot.evidence.sequences import (
     changing_means,
     fixed_means,
-    observe_changing,
     observe_fixed,
+    observe_many_changing,
     read_fixed,
     sums_of_means,
     targets,
 )
-from safespot.evidence.totals import observe_totals, total_rates, total_state
 from safespot.judging.trial import open_source
 from safespot.kernels.jit import no_refcount
+from safespot.learners.threshold_totals import observe_totals, total_rates, total_state
 
 Array = Any
 DELTA = 0.05
@@ -73,12 +71,6 @@ def problems() -> list[tuple[str, ss.Problem, Array]]:
 
 
 @no_refcount
-def watch_changing(state: Any, x: Array) -> None:
-    for t in range(x.shape[0]):
-        observe_changing(state, x[t])
-
-
-@no_refcount
 def watch_fixed(weights: Any, state: Any, x: Array, level: float, kept: float) -> int:
     """The episode after which every row's mean is above `kept`, or the last."""
     for t in range(x.shape[0]):
@@ -95,14 +87,8 @@ def watch_fixed(weights: Any, state: Any, x: Array, level: float, kept: float) -
 
 def differences_of(problem: ss.Problem, policy: Array, n: int, seed: int) -> Array:
     """D of the first constraint, scaled to [0,1]: ``[n]``."""
-    m, batches, sums = (
-        problem.cmdp.m,
-        open_source(problem, policy, seed, None, {}).batches,
-        list[Array](),
-    )
-    while sum(map(len, sums)) < n:
-        sums.append(next(batches))
-    whole = np.concatenate(sums)[:n]
+    m, source = problem.cmdp.m, open_source(problem, policy, seed, None, {})
+    whole = np.array(list(itertools.islice(source.sums, n)))
     return ((whole[:, 2] - whole[:, 2 + 2 * m]) / problem.cmdp.H + 1.0) / 2.0
 
 
@@ -116,7 +102,7 @@ def bernstein(x: Array, share: float) -> Array:
 def changing_width(x: Array, share: float) -> float:
     """Between the bounds of the mean of E."""
     state, low = changing_means(2), np.zeros(2)
-    watch_changing(state, np.stack([x, 1.0 - x], axis=1))
+    observe_many_changing(state, np.stack([x, 1.0 - x], axis=1))
     sums_of_means(state, np.full(2, -math.log(share)), low)
     return float(1.0 - low.sum() / len(x))
 
@@ -184,7 +170,7 @@ def rare_events() -> list[tuple[str, str]]:
         for c in (14.0, 1.0):
             x = np.stack([falls, c - falls], axis=1) / c
             state, low = changing_means(2), np.zeros(2)
-            watch_changing(state, x)
+            observe_many_changing(state, x)
             sums_of_means(state, np.full(2, -math.log(DELTA / 2)), low)
             fixed, weights = fixed_means(2), targets(n)
             watch_fixed(weights, fixed, x, 0.0, 1.0)
@@ -239,66 +225,44 @@ def dosing_threshold() -> float:
 
 @no_refcount
 def first_alarm(
-    declared: Any, state: Any, episode: Any, x: Array, u: Array, p: float, between: float
+    declared: Any, state: Any, ones: Array, x: Array, sums: Array, between: float
 ) -> int:
-    for t in range(u.shape[0]):
-        for h in range(4):
-            episode.constraints[h, 0] = 1.0 if u[t, h, 0] < p else 0.0
-            episode.thresholds[h, 0] = 1.0 if u[t, h, 1] < 0.5 else 0.0
-        alarm_step(declared, state, episode, x)
+    for t in range(sums.shape[0]):
+        bet_on_episode(declared, state, ones, sums[t], x)
         if state.evidence[0] >= between:
             return t + 1
-    return int(u.shape[0])
+    return int(sums.shape[0])
 
 
 def alarms(between: int) -> tuple[str, ...]:
     """The mean time to a false alarm at the limit itself, and the delay after breaks of several sizes."""
-    interface = as_known({"states": 1, "actions": 1, "horizon": 4, "constraints": 1})
-    declared, rng, found = declare(interface, None, None, None), np.random.default_rng(0), []
+    interface = {"states": 1, "actions": 1, "horizon": 4, "constraints": 1}
+    rng, found = np.random.default_rng(0), []
     for broken in (0.0, 0.2, 0.8, 1.6):
         waits = []
         for _ in range(200):
             u = rng.random((20 * between if broken == 0.0 else 6_000, 4, 2))
+            g, x = (u < np.array([0.5 - broken / 4, 0.5])).sum(axis=1).T
+            sums = np.stack([0.0 * g, 0.0 * g, g, g, x, x], axis=1)
+            alarm = ss.SafetyAlarm(interface)
             waits.append(
-                first_alarm(declared, alarm_state(1), blank(1), np.zeros(2), u, 0.5 - broken / 4, float(between))
+                first_alarm(alarm.terms.declared, alarm.state, np.ones(1), np.zeros(4), sums, float(between))
             )  # fmt: skip
         found.append(f"{np.mean(waits):,.0f}")
     return f"{between:,}", *found
 
 
-def blank(m: int) -> InsideEpisode:
-    signals = np.full((4, m), 0.5)
-    return InsideEpisode(
-        np.zeros(5, np.int64), np.zeros(4, np.int64), np.full(4, 0.5), signals, 0.8 * signals
-    )
-
-
-@no_refcount
-def meter_loop(declared: Any, state: Any, episode: Any, x: Array, u: Array, n: int) -> None:
-    for t in range(n):
-        k = t % 1_024
-        episode.rewards[0], episode.constraints[0, 0], episode.thresholds[0, 0] = (
-            u[k, 0],
-            u[k, 1],
-            u[k, 2],
-        )
-        meter_step(declared, state, episode, x)
-
-
 def cost(m: int) -> float:
-    """Nanoseconds an episode of four steps, the best of ten."""
-    interface = as_known({"states": 1, "actions": 1, "horizon": 4, "constraints": m})
-    declared, state, x = (
-        declare(interface, None, None, None),
-        meter_state(m),
-        np.zeros(2 * m),
-    )
-    u, best = np.random.default_rng(0).random((1_024, 3)), math.inf
+    """Nanoseconds an episode, the best of ten."""
+    meter = ss.SafetyMeter({"states": 1, "actions": 1, "horizon": 4, "constraints": m})
+    sums, best = 4.0 * np.random.default_rng(0).random((100_000, 1 + 2 * m)), math.inf
+    parts = np.split(sums, [1, 1 + m], axis=1)
+    rows = np.hstack([part for part in parts for _ in range(2)])
     for _ in range(10):
         begin = time.perf_counter()
-        meter_loop(declared, state, blank(m), x, u, 200_000)
+        meter_episodes(meter.terms.declared, meter.state, np.ones(m), rows, np.zeros(2 + 2 * m))
         best = min(best, time.perf_counter() - begin)
-    return best / 200_000 * 1e9
+    return best / len(rows) * 1e9
 
 
 if __name__ == "__main__":

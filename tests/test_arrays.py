@@ -102,4 +102,4 @@ def test_what_is_no_array_of_numbers_is_called_what_it_is(value: Any, words: str
 
 def test_a_policy_that_is_none_has_no_digest() -> None:
     with pytest.raises(ss.errors.InvalidModel, match="policy must be an array of real numbers"):
-        ss.learners.policy_digest("a")
+        ss.learners.policy_digest(["a"])

@@ -140,7 +140,7 @@ POLICY = np.full((H, 1, 2), 0.5)
         lambda: numbering({"entries": [{"edges": [0.5]}] * 2}).number(hidden([0.0, 1.0], 1)),
         lambda: ss.Fixed(**FACE, episodes=9, policy=hidden(POLICY, 0)),
         lambda: ss.SafetyMeter({**FACE, "thresholds": hidden([1.0], 0)}),
-        lambda: ss.SafetyMeter(FACE, limits=ss.Limit(total=hidden([0.0, 1.0], 1))),
+        lambda: ss.SafetyMeter(FACE, more=ss.Limit(total=hidden([0.0, 1.0], 1))),
         lambda: ss.Guard(ss.SpotEpochs(**FACE), hidden(POLICY, 1), budget=10),
         lambda: ss.Guard(ss.SpotEpochs(**FACE), POLICY, budget=hidden([10.0], 0)),
         lambda: ss.gym.evaluate_policy(

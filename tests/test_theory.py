@@ -208,7 +208,8 @@ def test_the_strong_violation_of_trials_is_the_sum_over_phases_that_double(
     m: int, delta: float
 ) -> None:
     T, width = 2**34, 4.0
-    level = math.log(4 * m * 34 * 35 / (0.9 * delta))
+    share = delta * 6 / (39 * 40)
+    level = math.log(m / (0.9 * share))
     phases = [2**k for k in range(34)] + [1]
     ref = sum(33 / 32 * width * n * theory.trial_width(n, level) + width for n in phases)
     assert sum(phases) == T

@@ -15,9 +15,11 @@ from .data.logs import read_log as read_log
 from .data.logs import write_log as write_log
 from .errors import SafespotError as SafespotError
 from .evidence.alarm import SafetyAlarm as SafetyAlarm
+from .evidence.budget import Budget as Budget
 from .evidence.certificate import Certificate as Certificate
 from .evidence.lengths import episodes_needed as episodes_needed
 from .evidence.meter import SafetyMeter as SafetyMeter
+from .evidence.trial import Trial as Trial
 from .judging.certify import certify as certify
 from .judging.off_policy import evaluate_log as evaluate_log
 from .judging.propose_log import propose as propose
@@ -38,6 +40,7 @@ from .model.problem import Problem as Problem
 from .model.simulation import play as play
 from .model.simulation import streams as streams
 from .signals.limits import Limit as Limit
+from .signals.totals import Totals as Totals
 from .storage.durable import DurableLearner as DurableLearner
 from .storage.durable import open as open
 from .training.learn import learn as learn

@@ -234,11 +234,12 @@ def trial_violation(T: int, width: float, *, m: int = 1, delta: float = 0.05) ->
     Examples:
         >>> from safespot import theory
         >>> [round(theory.trial_violation(T, width=4.0) / T, 2) for T in (10_000, 10**7, 10**9)]
-        [4.0, 1.02, 0.12]
+        [4.0, 0.88, 0.1]
 
     """
     phases = max(1, math.ceil(math.log2(T)))
-    level = math.log(2.0 * m * 2.0 * phases * (phases + 1) / (0.9 * delta))
+    share = delta * 6.0 / ((phases + 5) * (phases + 6))  # of the last phase, the least
+    level = math.log(m / (0.9 * share))
     total, left = 0.0, T
     while left > 0:  # the last phase is half of all episodes, and so on
         n = max(1, math.ceil(left / 2))

@@ -16,7 +16,6 @@ import numpy as np
 
 from .arrays import Error, Float, as_floats, check_range, frozen
 from .errors import InvalidModel
-from .kernels.jit import no_refcount
 
 LARGEST = 1e100  # end of a range, so that no sum over an episode overflows
 ROUNDING = 1e-9  # of a range, for rounding: means and signals may lie outside by so much
@@ -160,19 +159,6 @@ def check_means(
     low, high = bounds
     fix = "That is its declared range: declare another, or rescale."
     check_range(name, array, low, high, axes, fix=fix, room=ROUNDING * (high - low), error=error)
-
-
-@no_refcount
-def within(signals: Float, steps: int, low: Float, high: Float) -> bool:
-    """Whether every row of `signals` lies between its `low` and `high` in the first so many steps; NaN does not.
-
-    A kernel, since NumPy takes longer to begin than a short episode to be looked through.
-    """
-    for c in range(signals.shape[0]):
-        for h in range(steps):
-            if not low[c] <= signals[c, h] <= high[c]:
-                return False
-    return True
 
 
 def _range(name: str, value: Sequence[float] | Float, error: Error) -> Range:

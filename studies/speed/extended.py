@@ -30,14 +30,16 @@ def extended_program(models: Models, limits: Float, policy: Float | None = None)
     A given `policy` leaves only the transitions to choose.
     """
     components, H, pairs = models.payoffs.shape
-    S = models.lower.shape[2]
+    S = len(models.start.lower)
     A = pairs // S
     x = np.arange(H * pairs * S).reshape(H, S, A, S)
     mu = x.size + np.arange(S)
     rows: list[tuple[Any, Any, float, float]] = []  # columns, coefficients, lower, upper
     rows.append((mu, np.ones(S), 1.0, 1.0))
     mask = models.mask.reshape(H, S, A)
-    lower, upper = (a.reshape(H, S, A, S) for a in (models.lower, models.upper))
+    steps = models.rows * (H // len(models.rows))
+    lower = np.array([rows.lower.T for rows in steps]).reshape(H, S, A, S)
+    upper = lower + np.array([rows.room.T for rows in steps]).reshape(H, S, A, S)
     # A row whose upper ends do not reach one leads nowhere: what goes into it does not come out.
     nowhere = upper.sum(axis=3) < 0.5
     for h in range(H):
@@ -63,8 +65,9 @@ def extended_program(models: Models, limits: Float, policy: Float | None = None)
                         rows.append((here, coefficients, low, high))
     payoffs = np.repeat(models.payoffs[..., None], S, axis=3).reshape(components, -1)
     rows += [(x.ravel(), payoffs[1 + i], limits[i], np.inf) for i in range(components - 1)]
-    top = np.r_[np.where(np.repeat(mask, S), np.inf, 0.0), models.start_upper]
-    low = np.r_[np.zeros(x.size), models.start_lower]
+    start = models.start.lower[:, 0]
+    top = np.r_[np.where(np.repeat(mask, S), np.inf, 0.0), start + models.start.room[:, 0]]
+    low = np.r_[np.zeros(x.size), start]
     return _solve(np.r_[payoffs[0], np.zeros(S)], rows, low, top, x)
 
 

@@ -16,7 +16,8 @@ from safespot.evidence.certificate import (
     more_episodes,
     policy_digest,
 )
-from safespot.evidence.interface import make_interface
+from safespot.signals.limits import Limit
+from safespot.signals.terms import terms_of
 
 
 def made(**changes: Any) -> Certificate:
@@ -30,9 +31,9 @@ def made(**changes: Any) -> Certificate:
         "policy_digest": "a" * 64, "data_digest": "b" * 64,
         "more": np.array([5.0, 7.0]), **changes,
     }  # fmt: skip
-    face = make_interface(1, 1, 1, 2, senses=(">=", "<="), limit_names=("dose", "falls"))
+    terms = terms_of([Limit("dose", ">=", total=(0, 9)), Limit("falls", "<=", total=(0, 9))])
     ends = (f"{name}_bounds" for name in ("difference", "value", "threshold", "reward"))
-    return issue(face, Bounds(*(right.pop(name) for name in ends)), 0.1, **right)
+    return issue(terms, Bounds(*(right.pop(name) for name in ends)), 0.1, **right)
 
 
 def test_what_would_decide_is_said_only_where_it_is_open() -> None:

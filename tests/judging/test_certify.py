@@ -15,7 +15,9 @@ import safespot as ss
 from safespot.errors import InvalidFile, InvalidModel, InvalidOption
 from safespot.judging import model_bounds
 from safespot.learners.spot import Spot
+from safespot.planning.counted import Pooled
 from safespot.spot import visits
+from safespot.spot.optimism import make_radii
 from tests.support.contract import VARIANTS, A, H, M, S, Subject
 
 Array = Any
@@ -228,6 +230,24 @@ def test_tiny_problems_get_the_radii_of_a_smaller_delta() -> None:
     assert model_bounds.proven(large).L_p == large.L_p
 
 
+def test_the_error_of_a_pair_by_its_definition() -> None:
+    """After 0, 1, 2 and 20,000 visits, in the last step and in the one before; of the last pair one successor alone."""
+    radii = model_bounds.proven(make_radii(2, 2, 2, 1, 100_000, 0.1))
+    n, counts, ends = np.array([0.0, 1, 2, 20_000]), np.array([1.0, 1, 1, 20_000]), [0, 1, 3, 4]
+    states, first = np.array([0, 0, 1, 1], np.int32), np.array([[0, *ends], [4, 4, 5, 7, 8]])
+    pooled = Pooled(
+        np.array([n, n]), np.zeros((2, 2, 4)), first, np.tile(states, 2), np.tile(counts, 2), np.ones(2) / 2
+    )  # fmt: skip
+    before, last = model_bounds.pair_errors(radii, pooled)
+    assert np.isinf(before[:2]).all()
+    assert np.isinf(last[:2]).all()
+    np.testing.assert_allclose(last[2:], np.sqrt(radii.L_r / n[2:]), rtol=1e-14)
+    plain, sharp = math.sqrt((2 + radii.L_p) / 2), 7 * radii.L_b / (3 * 19_999)
+    assert sharp < math.sqrt((2 + radii.L_p) / 20_000)
+    assert plain < 2 * math.sqrt(2 * 0.25 * radii.L_b)
+    np.testing.assert_allclose(before[2:] - last[2:], [plain, sharp], rtol=1e-11)
+
+
 # Verdicts
 
 
@@ -393,15 +413,14 @@ def test_a_certificate_survives_a_file_and_json(tmp_path: Path) -> None:
     assert ss.Certificate.from_dict(json.loads(text)).as_dict() == found.as_dict()
 
 
-def test_it_says_whether_it_still_speaks_of_a_learner(tmp_path: Path) -> None:
+def test_it_names_the_data_of_a_learner(tmp_path: Path) -> None:
     subject, learner, _ = fed("masked", 30)
     found = ss.certify(learner)
-    assert found.matches(learner)
     learner.save(tmp_path / "learner")
-    assert found.matches(Spot.load(tmp_path / "learner"))
+    assert ss.certify(Spot.load(tmp_path / "learner")).data_digest == found.data_digest
     learner.observe(subject.episode(np.random.default_rng(0)))
-    assert not found.matches(learner)
-    assert not found.matches(fed("masked", 30, delta=0.1)[1])
+    assert ss.certify(learner).data_digest != found.data_digest
+    assert ss.certify(fed("masked", 30, delta=0.1)[1]).data_digest != found.data_digest
     other = random_policy(np.random.default_rng(3), subject.mask)
     assert not found.covers(other)
 

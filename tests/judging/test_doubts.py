@@ -13,7 +13,7 @@ import pytest
 
 import safespot as ss
 from safespot.evidence.certificate import Bounds, issue
-from safespot.evidence.interface import make_interface
+from safespot.signals.terms import terms_of
 from safespot.storage import journal
 from safespot.storage.following import Following
 
@@ -346,7 +346,7 @@ def test_a_doubt_outweighs_every_bound() -> None:
     for value, threshold in ((bounds, far), (far, bounds)):
         room = threshold[0] - value[1], threshold[1] - value[0]
         made = issue(
-            make_interface(1, 1, 1, 1, senses="<="), Bounds(room, value, threshold, (0.0, 1.0)), 0.1, episodes=3,
+            terms_of(ss.Limit("cost", "<=", total=(0, 9))), Bounds(room, value, threshold, (0.0, 1.0)), 0.1, episodes=3,
             basis="", assumptions=(), subject="policy", policy_digest="0" * 64, data_digest="0" * 64,
             doubts=("it was seen to fail",),
         )  # fmt: skip

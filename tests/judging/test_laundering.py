@@ -15,8 +15,8 @@ import pytest
 
 import safespot as ss
 from safespot.data.logs import columns
-from safespot.evidence.doubts import Doubts
 from safespot.judging.propose_log import proven_limits
+from safespot.signals.doubts import Doubts
 from safespot.storage import journal
 from safespot.storage.following import Following
 

@@ -12,10 +12,11 @@ import pytest
 
 import safespot as ss
 from safespot.errors import InvalidEpisode, InvalidOption
-from safespot.evidence.differences import declare, differences
-from safespot.evidence.interface import make_interface
-from safespot.evidence.statements import as_bounds, episode_sums, statements
+from safespot.evidence.trial import as_bounds
 from safespot.judging import trial as trials
+from safespot.signals.interface import make_interface
+from safespot.signals.terms import interface_terms
+from safespot.signals.totals import episode_sums, statements
 from tests.evidence import reference as ref
 
 Array = Any
@@ -43,12 +44,9 @@ SAFE, RISKY = np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]])
         {"constraint_totals": [(0, 3), (1, 2)], "threshold_totals": (0, 2.5)},
     ],
 )
-def test_differences_are_those_of_the_meter(declared: dict[str, Any]) -> None:
-    """Rows of whole trials and what the compiled meter makes of an episode are the same numbers."""
-    known = make_interface(1, 1, 3, 2, senses=(">=", "<="))
-    made = declare(
-        known, *(declared.get(k) for k in ("thresholds", "constraint_totals", "threshold_totals"))
-    )
+def test_bounds_lead_from_statements_back_to_the_users_totals(declared: dict[str, Any]) -> None:
+    known = make_interface(1, 1, 3, 2, senses=(">=", "<="), **declared)
+    terms = interface_terms(known)
     rng = np.random.default_rng(0)
     for _ in range(50):
         hints = 0.8 * rng.random((3, 2))
@@ -62,13 +60,10 @@ def test_differences_are_those_of_the_meter(declared: dict[str, Any]) -> None:
                 hints,
             )
         )
-        x = np.zeros(4)
-        differences(made, episode.constraints, episode.thresholds, x)
-        (row,) = statements(made, 3, episode_sums(episode)[None])
-        np.testing.assert_allclose(row[2:6], x, atol=1e-15)
+        (row,) = statements(terms.declared, episode_sums(episode)[None])
         assert len(row) == (10 if "thresholds" in declared else 14)
         np.testing.assert_allclose(
-            as_bounds(made, known, row).value[0],
+            as_bounds(terms, row).value[0],
             known.units.constraints.total_outside(episode.constraints.sum(axis=0), 3),
         )
 
@@ -78,7 +73,7 @@ def test_totals_outside_of_what_was_declared_are_refused() -> None:
     with pytest.raises(InvalidEpisode, match="constraint_totals"):
         ss.certify(problem, SAFE, episodes=50, limits=ss.Limit(total=(0, 1)))
     with pytest.raises(InvalidEpisode, match="threshold_totals"):
-        ss.certify(problem, SAFE, episodes=50, limits=ss.Limit(threshold_total=(0, 0.5)))
+        ss.certify(problem, SAFE, episodes=50, limits=ss.Limit(threshold_total=(0.5, 1.5)))
     with pytest.raises(InvalidOption, match="one of the two"):
         ss.certify(
             problem, SAFE, episodes=50, limits=ss.Limit(threshold=0.6, threshold_total=(0, 1))
@@ -96,7 +91,8 @@ def two_limits() -> ss.Problem:
 
 def test_episodes_are_summed_limit_by_limit() -> None:
     """Reward, constraints and thresholds, two equal sides each, as nothing is missing."""
-    sums = next(trials.open_source(two_limits(), SAFE, 0, None, {}).batches)
+    source = trials.open_source(two_limits(), SAFE, 0, None, {})
+    sums = np.array(list(itertools.islice(source.sums, 64)))
     rewards, values, limits = np.split(sums, [2, 6], axis=1)
     for part in (rewards, values, limits):
         one, other = np.split(part, 2, axis=1)
@@ -177,8 +173,8 @@ def test_an_early_stop_is_the_first_moment_of_decision() -> None:
     assert found.verdict == ("safe",)
     assert 10 < found.episodes < 300
     assert found.more.tolist() == [0.0]
-    batches = trials.open_source(problem, SAFE, 4, None, {}).batches
-    sums = np.concatenate(list(itertools.islice(batches, 5)))
+    source = trials.open_source(problem, SAFE, 4, None, {})
+    sums = np.array(list(itertools.islice(source.sums, 512)))
     x = (sums[:, 2] - sums[:, 4] + 2.0) / 4.0
     last, before = (
         max(ref.fixed_mean(x[:t], 0.05, 3000) for t in range(10, found.episodes + 1 - one))
@@ -255,7 +251,8 @@ def test_noise_is_other_than_that_of_training() -> None:
         )
         for t in range(64)
     ]
-    tried = next(trials.open_source(problem, SAFE, 0, None, {}).batches)
+    source = trials.open_source(problem, SAFE, 0, None, {})
+    tried = np.array(list(itertools.islice(source.sums, 64)))
     assert (tried != np.array(trained)).any(axis=1).sum() > 20
 
 

@@ -19,11 +19,6 @@ from safespot.spot.step import SpotRates
 if numba.config.DISABLE_JIT:
     pytest.skip("kernels are plain Python here", allow_module_level=True)
 
-from numba.core.caching import NullCache
-
-from safespot.kernels import seldom
-from safespot.kernels.seldom import SeldomDispatcher
-
 
 class Point(NamedTuple):
     """A record from elsewhere."""
@@ -113,39 +108,6 @@ def test_the_home_is_tidied(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     assert cache.home.__wrapped__() is None
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "new" / "deeper"))
     assert cache.home.__wrapped__() == tmp_path / "new" / "deeper" / "kernels"
-
-
-def test_a_seldom_kernel_that_is_kept_is_loaded(home: Path) -> None:
-    with jit.compiled_at_once():
-        jit.seldom(tripled)(np.ones(2))
-    kept: Any = jit.seldom(tripled)
-    assert kept(np.ones(2)).tolist() == [3.0, 3.0]
-    assert hits(kept) == 1
-
-
-def test_a_seldom_kernel_runs_uncompiled_where_nothing_is_kept(home: Path) -> None:
-    rare: Any = jit.seldom(tripled)
-    assert isinstance(rare, SeldomDispatcher)
-    rare._cache = NullCache()
-    assert rare(np.ones(2)).tolist() == [3.0, 3.0]
-    assert not rare.overloads
-    other: Any = jit.seldom(tripled)
-    other(np.ones(2))
-    assert not other.overloads
-
-
-def test_a_seldom_kernel_of_many_entries_is_compiled_at_once(home: Path) -> None:
-    """Entries of all arrays count together, those in records too."""
-
-    def first_of(x: Any, point: Any) -> float:
-        return float(x[0] + point.x[0])
-
-    rare: Any = jit.seldom(first_of)
-    some = np.ones(seldom.SMALL // 2 + 1)
-    assert rare(some, Point(np.ones(2))) == 2.0  # type: ignore[arg-type]
-    assert not rare.overloads
-    assert rare(some, Point(some)) == 2.0  # type: ignore[arg-type]
-    assert len(rare.overloads) == 1
 
 
 def test_records_from_elsewhere_are_part_of_what_code_depends_on() -> None:

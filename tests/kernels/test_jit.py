@@ -26,12 +26,10 @@ needs_compiler = pytest.mark.skipif(not COMPILED, reason="kernels are plain Pyth
 RUN_KERNEL = """
 import json, sys
 import numpy as np
-from safespot.kernels.jit import compiled_at_once
 from safespot.model.probe import start_values
 start = np.full(int(sys.argv[1]), 0.5)
 try:
-    with compiled_at_once():
-        value = start_values(start, np.array([[4.0, 8.0]])).tolist()
+    value = start_values(start, np.array([[4.0, 8.0]])).tolist()
 except IndexError:
     value = "out of bounds"
 print(json.dumps([value, sum(start_values.stats.cache_hits.values())]))

@@ -167,7 +167,7 @@ def test_declared_totals_are_checked() -> None:
         with pytest.raises(ss.errors.InvalidEpisode, match="totals that were declared"):
             learner.observe(ss.Episode(states, nothing, np.zeros(3), constraints, thresholds))
     assert learner.episode == 2
-    assert (learner.make_meter().declared.width == 2.0 + 2.7).all()
+    assert (learner.make_meter().terms.declared.width == 2.0 + 2.7).all()
 
 
 def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:

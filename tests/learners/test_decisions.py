@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 import safespot as ss
-from safespot.evidence.totals import observe_totals, total_rates, total_state
+from safespot.evidence.trial import difference_interval
 from safespot.learners import epoch_trials, phases, stationarity
 from safespot.learners.baselines.explore_then_plan import ExploreThenPlan
-from safespot.learners.counts import counts
 from safespot.learners.exploring import Exploration
 from safespot.learners.phases import Memory
+from safespot.learners.pooling import counts
+from safespot.learners.threshold_totals import observe_totals, total_rates, total_state
 from safespot.planning.process import best_plan
 from safespot.spot import visits
 
@@ -137,8 +138,8 @@ def test_a_total_outside_of_what_was_declared_is_told_once() -> None:
 def test_half_of_delta_is_for_the_thresholds_and_half_for_all_trials() -> None:
     learner = ss.SpotEpochs(**FACE, delta=0.1)
     assert learner._totals.level == total_rates(1, H, 0.05, limits=learner.declared.limits).level
-    shares = [2.0 / 0.9 * math.exp(-learner._trial_rates(k, 9).level) for k in range(1, 2000)]
-    assert sum(shares) == pytest.approx(0.05, rel=1e-3)
+    shares = [math.exp(-learner._trial_rates(k, 9).kept_level) / 0.8 for k in range(1, 4000)]
+    assert sum(shares) == pytest.approx(0.05, rel=2e-3)
 
 
 # Trials
@@ -155,7 +156,7 @@ def test_a_certificate_bounds_what_the_trial_has_shown() -> None:
     low, high = H * trial.lower[4], H * (1.0 - trial.lower[5])
     assert 0.0 < low < H * 0.9 < high <= H
     np.testing.assert_allclose(found.value_bounds, [[low], [high]])
-    least, most = epoch_trials.trial_bounds(learner.declared, trial.lower, 0)
+    least, most = difference_interval(learner.declared, trial.lower, 0)
     np.testing.assert_allclose(found.difference_bounds, [[least], [most]])
     assert found.reward_bounds == pytest.approx((H * trial.lower[0], H * (1.0 - trial.lower[1])))
     assert found.episodes == made.episode == learner.episode - 1
@@ -167,7 +168,7 @@ def test_known_limits_and_differences_bound_the_value() -> None:
         trial = learner.state.trial
         learner.observe(episode(0.9))
     found = learner.certificates[0].certificate
-    least, most = epoch_trials.trial_bounds(learner.declared, trial.lower, 0)
+    least, most = difference_interval(learner.declared, trial.lower, 0)
     np.testing.assert_allclose(found.value_bounds, [[0.8 + least], [0.8 + most]])
     np.testing.assert_allclose(found.threshold_bounds, [[0.8], [0.8]])
 
@@ -249,8 +250,8 @@ def test_the_first_phase_after_a_log_has_its_own_share_of_delta() -> None:
     log = [episode(0.5) for _ in range(FIRST)]
     learner = ss.SpotEpochs(**FACE, log=log, behaviour=[[1.0, 0.0]])
     assert learner.state.clock[phases.PHASE] == 2
-    share = 0.05 / (2.0 * 2 * 3)
-    assert learner.rates.trial.level == pytest.approx(math.log(2.0 / (0.9 * share)))
+    share = 0.05 / 2.0 * 6 / (7 * 8)
+    assert learner.rates.trial.kept_level == pytest.approx(math.log(1.0 / (0.8 * share)))
 
 
 def test_a_log_is_counted_whatever_room_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:

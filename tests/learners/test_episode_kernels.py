@@ -10,13 +10,22 @@ import pytest
 
 import safespot as ss
 from safespot.arrays import InsideEpisode
-from safespot.evidence.differences import Declared, declare
-from safespot.evidence.interface import make_interface
-from safespot.evidence.sequences import changing_means, observe_fixed
-from safespot.evidence.totals import EPISODES, observe_totals, total_rates, total_state
-from safespot.learners import budget, epoch_trials, phases
+from safespot.evidence.budget import UPPER, charge_episode, empty_budget
+from safespot.evidence.sequences import observe_fixed
+from safespot.evidence.trial import (
+    BROKEN,
+    KEPT,
+    OPEN,
+    difference_interval,
+    no_prior,
+    watch_trial,
+)
+from safespot.learners import account as accounts
+from safespot.learners import epoch_trials, phases
 from safespot.learners.compiled_step import DUE, STAYED, observe_episode
-from safespot.learners.epoch_trials import BROKEN, KEPT, OPEN
+from safespot.learners.threshold_totals import EPISODES, observe_totals, total_rates, total_state
+from safespot.signals.interface import make_interface
+from safespot.signals.totals import Declared, declare, episode_sums, state_totals
 from tests.evidence import reference as ref
 
 Array = Any
@@ -62,80 +71,89 @@ def least_and_most(seen: list[InsideEpisode]) -> tuple[Array, Array]:
 def most_violated(seen: list[InsideEpisode], delta: float) -> Array:
     """U ``[m]``: D lies in [-H, H], and its sum is bounded from below."""
     x = (least_and_most(seen)[0] + H) / (2.0 * H)
-    share = budget.UPPER * delta / M
+    share = UPPER * delta / M
     return np.array([len(seen) * H - 2.0 * H * ref.changing_sum(x[:, i], share) for i in range(M)])
 
 
 @pytest.mark.parametrize("credit", [True, False])
 def test_an_account_is_charged_by_who_played(credit: bool) -> None:
     """U*(t) = min(U(t), U*(t-1) + H, or + 0 where the baseline played); without credit that counts as nothing."""
-    terms = budget.make_terms(declared_as(), np.array([3.0, 5.0]), 0.1, credit)
-    account, spent, counted = budget.empty_account(M), np.zeros(M), []
-    turns = [budget.LEARNER, budget.BASELINE, budget.OTHER, budget.SAME, budget.LEARNER] * 4
+    terms = accounts.make_config(declared_as(), np.array([3.0, 5.0]), 0.1, credit)
+    account, spent, counted = accounts.empty_account(M), np.zeros(M), []
+    turns = [
+        accounts.LEARNER,
+        accounts.BASELINE,
+        accounts.OTHER,
+        accounts.SAME,
+        accounts.LEARNER,
+    ] * 4
     for t, (turn, e) in enumerate(zip(turns, episodes(20, 0, (0.9, 0.5), 0.2), strict=True)):
         account.turn[0] = turn
-        budget.charge_episode(terms, account, e)
-        free = turn in (budget.BASELINE, budget.SAME)
+        accounts.charge_alone(terms, account, e)
+        free = turn in (accounts.BASELINE, accounts.SAME)
         if credit or not free:
             counted.append(e)
             spent = np.minimum(most_violated(counted, 0.1), spent + (0.0 if free else H))
-        np.testing.assert_allclose(account.spent, spent, rtol=1e-9, atol=1e-9)
-        assert account.means.counted[0] == len(counted)
+        np.testing.assert_allclose(account.budget.spent, spent, rtol=1e-9, atol=1e-9)
+        assert account.budget.means.counted[0] == len(counted)
         assert account.plays.tolist() == [turns[: t + 1].count(who) for who in range(4)]
     assert (account.trial.counted == 8).all()
-    assert account.unsafe[0] == budget.TRUSTED
+    assert account.unsafe[0] == accounts.TRUSTED
 
 
 def test_a_baseline_that_is_proven_unsafe_costs_from_then_on() -> None:
-    terms = budget.make_terms(declared_as(), np.array([9.0, 9.0]), 0.1, True)
-    account, seen = budget.empty_account(M), episodes(40, 1, (0.95, 0.02))
+    terms = accounts.make_config(declared_as(), np.array([9.0, 9.0]), 0.1, True)
+    account, seen = accounts.empty_account(M), episodes(40, 1, (0.95, 0.02))
     proven = 0
     for t, e in enumerate(seen, start=1):
-        before = account.spent.copy()
-        account.turn[0] = budget.BASELINE
-        budget.charge_episode(terms, account, e)
-        if account.unsafe[0] == budget.TRUSTED:
-            assert (account.spent <= before).all()
+        before = account.budget.spent.copy()
+        account.turn[0] = accounts.BASELINE
+        accounts.charge_alone(terms, account, e)
+        if account.unsafe[0] == accounts.TRUSTED:
+            assert (account.budget.spent <= before).all()
         elif not proven:
             proven = t
-            np.testing.assert_allclose(account.spent, most_violated(seen[:t], 0.1), rtol=1e-9)
+            np.testing.assert_allclose(
+                account.budget.spent, most_violated(seen[:t], 0.1), rtol=1e-9
+            )
         else:
             expected = np.minimum(most_violated(seen[:t], 0.1), before + H)
-            np.testing.assert_allclose(account.spent, expected, rtol=1e-9)
+            np.testing.assert_allclose(account.budget.spent, expected, rtol=1e-9)
     assert 5 < proven < 40
-    low, high = budget.room_bounds(terms.declared, account.trial, 0)
+    low, high = difference_interval(terms.trial.declared, account.trial.lower, 0)
     assert 0.0 < low < 0.9 < high <= H
-    assert budget.room_bounds(terms.declared, account.trial, 1)[1] < 0.0
+    assert difference_interval(terms.trial.declared, account.trial.lower, 1)[1] < 0.0
 
 
 def test_the_learner_plays_while_one_more_episode_cannot_exceed_any_budget() -> None:
-    terms = budget.make_terms(declared_as(), np.array([3.0, 5.0]), 0.1, True)
-    account = budget.empty_account(M)
+    terms = accounts.make_config(declared_as(), np.array([3.0, 5.0]), 0.1, True)
+    account = accounts.empty_account(M)
     baseline, learner, pi = np.eye(2)[None, :1].repeat(H, 0), np.full((H, 1, 2), 0.5), np.zeros((H, 1, 2))  # fmt: skip
     for spent, turn in (
-        ((0.0, 0.0), budget.LEARNER), ((1.0, 3.0), budget.LEARNER), ((1.01, 0.0), budget.BASELINE),
-        ((0.0, 3.01), budget.BASELINE),
+        ((0.0, 0.0), accounts.LEARNER), ((1.0, 3.0), accounts.LEARNER), ((1.01, 0.0), accounts.BASELINE),
+        ((0.0, 3.01), accounts.BASELINE),
     ):  # fmt: skip
-        account.spent[:] = spent
-        budget.settle_turn(terms, account, baseline, learner, pi)
+        account.budget.spent[:] = spent
+        accounts.settle_turn(terms, account, baseline, learner, pi)
         assert account.turn[0] == turn
-        np.testing.assert_array_equal(pi, baseline if turn == budget.BASELINE else learner)
+        np.testing.assert_array_equal(pi, baseline if turn == accounts.BASELINE else learner)
     almost = baseline.copy()
     almost[-1, -1] = 0.5
-    account.spent[:] = 9.0
-    budget.settle_turn(terms, account, baseline, baseline.copy(), pi)
-    assert account.turn[0] == budget.SAME
-    budget.settle_turn(terms, account, baseline, almost, pi)
-    assert account.turn[0] == budget.BASELINE
+    account.budget.spent[:] = 9.0
+    accounts.settle_turn(terms, account, baseline, baseline.copy(), pi)
+    assert account.turn[0] == accounts.SAME
+    accounts.settle_turn(terms, account, baseline, almost, pi)
+    assert account.turn[0] == accounts.BASELINE
 
 
 # A trial
 
 
-def watch(rates: Any, trial: Any, before: Any, seen: list[InsideEpisode], ends: Array) -> list[int]:
-    verdicts, verdict = [], OPEN
+def watch(rates: Any, trial: Any, prior: Any, seen: list[InsideEpisode], ends: Array) -> list[int]:
+    verdicts, verdict, x = [], OPEN, np.zeros(2 + 4 * M)
     for e in seen:
-        verdict = epoch_trials.watch_trial(rates, trial, before, verdict, ends[0], ends[1], e)
+        sums = episode_sums(e)
+        verdict = watch_trial(rates, trial, prior, verdict, ends[0], ends[1], sums, x)
         verdicts.append(int(verdict))
     return verdicts
 
@@ -145,9 +163,9 @@ def watch(rates: Any, trial: Any, before: Any, seen: list[InsideEpisode], ends: 
 )  # fmt: skip
 def test_a_trial_is_decided_by_its_bounds(means: tuple[float, float], ends_in: int) -> None:
     """Every limit is kept for certain, or some limit is broken for certain; then nothing changes it any more."""
-    seen, rates = episodes(25, 2, means), epoch_trials.trial_rates(declared_as(), 0.1, 20, learned=True)  # fmt: skip
-    trial, before = epoch_trials.empty_trial(M), epoch_trials.nothing_before(M)
-    verdicts = watch(rates, trial, before, seen, np.array([[0.0] * M, [float(H)] * M]))
+    seen, rates = episodes(25, 2, means), epoch_trials.trial_rates(declared_as(), 0.1, 20)  # fmt: skip
+    trial, prior = epoch_trials.empty_trial(M), no_prior(M)
+    verdicts = watch(rates, trial, prior, seen, np.array([[0.0] * M, [float(H)] * M]))
     least, most = least_and_most(seen)
     x, mirrored = (least + H) / (2.0 * H), 1.0 - (most + H) / (2.0 * H)
     best, expected = np.zeros((2, M)), list[int]()
@@ -155,7 +173,7 @@ def test_a_trial_is_decided_by_its_bounds(means: tuple[float, float], ends_in: i
         if not expected or expected[-1] == OPEN:
             for i in range(M):
                 for side, (numbers, level) in enumerate(
-                    ((x, rates.level), (mirrored, rates.break_level))
+                    ((x, rates.kept_level), (mirrored, rates.broken_level))
                 ):
                     found = ref.fixed_mean(numbers[:n, i], math.exp(-level), 20)
                     best[side, i] = max(best[side, i], found)
@@ -166,23 +184,37 @@ def test_a_trial_is_decided_by_its_bounds(means: tuple[float, float], ends_in: i
             expected.append(expected[-1])
     assert verdicts == expected
     assert verdicts[-1] == ends_in
-    np.testing.assert_allclose(trial.lower[2::4], best[0], rtol=1e-7, atol=1e-9)
-    np.testing.assert_allclose(trial.lower[3::4], best[1], rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(trial.lower[2:6:2], best[0], rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(trial.lower[3:6:2], best[1], rtol=1e-7, atol=1e-9)
     assert (trial.counted == 25).all()
     np.testing.assert_allclose(trial.total[0], sum(e.rewards.sum() for e in seen) / H)
     np.testing.assert_allclose(trial.total[1], 25 - trial.total[0])
-    np.testing.assert_allclose(trial.total[4::4], sum(e.constraints.sum(axis=0) for e in seen) / H)
-    np.testing.assert_allclose(trial.total[5::4], 25 - trial.total[4::4])
+    np.testing.assert_allclose(trial.total[6::2], sum(e.constraints.sum(axis=0) for e in seen) / H)
+    np.testing.assert_allclose(trial.total[7::2], 25 - trial.total[6::2])
     spread = epoch_trials.value_spread(rates.declared, trial)
     assert (spread > 0.0).all()
     assert (spread < H).all()
 
 
 def test_levels_share_what_a_phase_may_miss() -> None:
-    rates = epoch_trials.trial_rates(declared_as(), 0.1, 20, learned=True)
-    assert math.exp(-rates.level) == pytest.approx(0.9 * 0.1 / 2)
-    assert math.exp(-rates.break_level) == pytest.approx(0.9 * 0.1 / 4)
-    assert math.exp(-rates.value_level) == pytest.approx(0.1 * 0.1 / 6)
+    known = epoch_trials.trial_rates(declared_as(thresholds=[0.5] * M), 0.1, 20)
+    assert math.exp(-known.kept_level) == pytest.approx(0.9 * 0.1)
+    assert math.exp(-known.broken_level) == pytest.approx(0.9 * 0.1 / M)
+    learned = epoch_trials.trial_rates(declared_as(), 0.1, 20)
+    both = M * (math.exp(-learned.kept_level) + math.exp(-learned.broken_level))
+    for rates in (known, learned):
+        assert math.exp(-rates.printed_level) == pytest.approx(0.1 * 0.1 / 6)
+    assert both + 6 * math.exp(-learned.printed_level) == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(("learned", "whole"), [(True, 0.1), (False, 0.2)])
+def test_phases_share_what_thresholds_leave_and_the_first_six_half_of_it(
+    learned: bool, whole: float
+) -> None:
+    shares = [epoch_trials.phase_share(k, 0.2, learned=learned) for k in range(1, 4000)]
+    assert sum(shares) == pytest.approx(whole, rel=2e-3)
+    assert sum(shares) < whole
+    assert sum(shares[:6]) == pytest.approx(whole / 2)
 
 
 def least_together(
@@ -209,44 +241,47 @@ def test_a_trial_takes_what_was_known_of_the_thresholds_before_it() -> None:
     state, past = total_state(totals, H), episodes(30, 5, (0.5, 0.5))
     for e in past:
         observe_totals(totals, state, e.thresholds, np.zeros(M), np.full(M, float(H)))
-    before = epoch_trials.look_back(totals, state, 30, 10)
-    np.testing.assert_allclose(before.weight, 0.25)
-    np.testing.assert_array_equal(before.limits, totals.limits)
+    prior = epoch_trials.threshold_prior(totals, state, 30, 10)
+    np.testing.assert_allclose(prior.weight, 0.25)
+    np.testing.assert_array_equal(prior.limits, totals.limits)
     declared = declared_as(threshold_totals=[(0.5, 1.5), (0.0, 2.0)])
-    rates = epoch_trials.trial_rates(declared, 0.1, 10, learned=True)
+    rates = epoch_trials.trial_rates(declared, 0.1, 10)
     seen, trial = episodes(9, 6, (0.9, 0.3)), epoch_trials.empty_trial(M)
     trial.due[:] = 9.0  # one reading is enough
-    watch(rates, trial, before, seen, np.array(totals.limits))
+    watch(rates, trial, prior, seen, np.array(totals.limits))
     for i in range(M):
         low, high = totals.limits[:, i]
         width = H + 0.25 * (high - low)
         found = []
-        for side, level in enumerate((rates.level, rates.break_level)):
-            row, told = 2 + 4 * i + side, 2 * i + 1 - side
+        for side, level in enumerate((rates.kept_level, rates.broken_level)):
+            row, other = 2 + 2 * i + side, 2 * i + 1 - side
             terms = rates.targets.log_prior + np.log(trial.product[row]) + trial.offset[row]
-            one, two = (terms, trial.slope[row]), (before.said[told], before.slopes[told])
+            one, two = (terms, trial.slope[row]), (prior.log_terms[other], prior.slopes[other])
             found.append(least_together(one, width, two, 0.75 * (high - low), level))
         least = -0.25 * high + found[0] - 0.75 * high
         most = -0.25 * high + width - found[1] - 0.75 * low
-        bounds = epoch_trials.trial_bounds(declared, trial.lower, i)
+        bounds = difference_interval(declared, trial.lower, i)
         np.testing.assert_allclose(bounds, [least, most], atol=1e-3)
         assert -H < bounds[0] < bounds[1] < H
-    nothing = epoch_trials.look_back(totals, total_state(totals, H), 0, 10)
+    nothing = epoch_trials.threshold_prior(totals, total_state(totals, H), 0, 10)
     assert nothing.weight.tolist() == [1.0, 1.0]
     shared = total_rates(M, H, 0.05, shared_threshold=True)
-    assert epoch_trials.look_back(shared, total_state(shared, H), 9, 9).weight.tolist() == [0.0] * M
+    assert (
+        epoch_trials.threshold_prior(shared, total_state(shared, H), 9, 9).weight.tolist()
+        == [0.0] * M
+    )
 
 
 def test_spreads_are_standard_deviations_about_the_guess() -> None:
     declared = declared_as(constraint_totals=[(0.0, 2.0), (0.0, 1.0)])
-    rates = epoch_trials.trial_rates(declared, 0.1, 20, learned=True)
+    rates = epoch_trials.trial_rates(declared, 0.1, 20)
     trial = epoch_trials.empty_trial(M)
     assert np.isinf(epoch_trials.value_spread(declared, trial)).all()
     x = np.random.default_rng(0).random((25, M))
     for row in x:
         for i in range(M):
-            observe_fixed(rates.targets, trial, 4 + 4 * i, row[i])
-        trial.counted[2] += 1.0
+            observe_fixed(rates.targets, trial, 6 + 2 * i, row[i])
+        trial.counted[0] += 1.0
     squares = [((x[:, i] - ref.guesses(x[:, i])) ** 2).mean() for i in range(M)]
     expected = np.array([2.0, 1.0]) * np.sqrt(squares)
     np.testing.assert_allclose(epoch_trials.value_spread(declared, trial), expected)
@@ -292,29 +327,30 @@ def test_what_is_due_by_the_clock(entries: dict[str, int], t: int, due: bool) ->
 
 
 def test_what_exploring_fell_short_by_is_owed_until_it_is_made_up_for() -> None:
-    declared, owed, x = declared_as(), np.zeros(M), np.zeros(2 * M)
+    declared, owed, x = declared_as(), np.zeros(M), np.zeros(2 + 2 * M)
     expected = np.zeros(M)
     for e in episodes(15, 7, (0.2, 0.7), 0.3):
-        phases.note_shortfall(declared, owed, x, e)
+        state_totals(declared, np.ones(M), episode_sums(e), x)
+        phases.note_shortfall(declared, owed, x)
         low, high = least_and_most([e])
         expected = np.maximum(0.0, expected - (low[0] + high[0]) / 2.0)
         np.testing.assert_allclose(owed, expected, atol=1e-12)
     assert owed[0] > 1.0
 
 
-def test_exploring_is_paid_for_as_the_account_of_a_guard_is() -> None:
-    declared, exploring, spent = declared_as(), changing_means(M), np.zeros(M)
-    level, seen = np.array([2.0, 4.0]), episodes(25, 8, (0.9, 0.2))
+def test_a_budget_is_charged_with_the_least_of_what_is_proven_and_what_it_can_cost() -> None:
+    declared, state, level = declared_as(), empty_budget(M), 3.0
+    seen = episodes(25, 8, (0.9, 0.2))
     expected = np.zeros(M)
     for n, e in enumerate(seen, start=1):
-        phases.pay_for_exploring(
-            declared, level, exploring, spent, np.zeros(2 * M), np.zeros(M), np.zeros(M), e
+        charge_episode(
+            declared, state, np.ones(M), level, episode_sums(e), np.zeros(2 + 2 * M), False
         )
         x = (least_and_most(seen[:n])[0] + H) / (2.0 * H)
-        most = [n * H - 2.0 * H * ref.changing_sum(x[:, i], math.exp(-level[i])) for i in range(M)]
+        most = [n * H - 2.0 * H * ref.changing_sum(x[:, i], math.exp(-level)) for i in range(M)]
         expected = np.minimum(most, expected + H)
-        np.testing.assert_allclose(spent, expected, rtol=1e-9, atol=1e-9)
-    assert spent[0] < 2.0 * H < spent[1]
+        np.testing.assert_allclose(state.spent, expected, rtol=1e-9, atol=1e-9)
+    assert state.spent[0] < 2.0 * H < state.spent[1]
 
 
 @pytest.mark.parametrize("own", [0, 1])
@@ -347,12 +383,12 @@ def test_an_episode_counts_where_it_should(part: int, own: int, budget_given: bo
         assert state.finished[0] == learner.statistics.starts.sum() == t
         tries = part in (phases.FIRST, phases.TRYING)
         assert state.trial.counted[0] == (t if tries and own else 0)
-        assert state.exploring.counted[0] == (t if pays and own else 0)
+        assert state.exploring.means.counted[0] == (t if pays and own else 0)
         owed = t * 1.0 if part == phases.EXPLORING and own else 0.0
         assert state.memory[phases.OWED].tolist() == pytest.approx([owed])
         assert clock[phases.OWN] == 1
         # Each episode may have cost H = 2, and the next one may too: 2 + 2 exceeds 2.5.
-        assert state.spent.tolist() == [2.0 * t if pays and own else 0.0]
+        assert state.exploring.spent.tolist() == [2.0 * t if pays and own else 0.0]
         assert clock[phases.DUE] == int(pays and bool(own))
         assert answer == (DUE if clock[phases.DUE] else STAYED)
 

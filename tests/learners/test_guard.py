@@ -12,8 +12,8 @@ import pytest
 from studies import guard as study
 
 import safespot as ss
+from safespot.evidence.budget import UPPER
 from safespot.gym.problem_env import ProblemEnv
-from safespot.learners.budget import UPPER
 from tests.evidence.reference import changing_sum
 from tests.evidence.test_coverage import clopper_pearson
 

@@ -9,10 +9,12 @@ import pytest
 
 import safespot as ss
 from safespot.arrays import InsideEpisode
-from safespot.evidence.differences import Declared, declare
-from safespot.evidence.interface import make_interface
-from safespot.learners import budget, epoch_trials
+from safespot.evidence.budget import LOWER, UPPER
+from safespot.evidence.trial import difference_interval
+from safespot.learners import account as accounts
 from safespot.learners.pooling import pool
+from safespot.signals.interface import make_interface
+from safespot.signals.totals import Declared, declare, difference_range
 from safespot.spot import visits
 
 Array = Any
@@ -40,27 +42,28 @@ def outside(g: float, x: float = 0.5) -> ss.Episode:
 
 def test_a_baseline_that_can_just_reach_its_limit_is_not_yet_unsafe() -> None:
     """A limit of H: nothing can exceed it, so that the bound from above is 0 before anything is proven."""
-    terms = budget.make_terms(declared_as(thresholds=[float(H)]), np.array([9.0]), 0.1, True)
-    account = budget.empty_account(1)
-    account.turn[0] = budget.BASELINE
+    terms = accounts.make_config(declared_as(thresholds=[float(H)]), np.array([9.0]), 0.1, True)
+    account = accounts.empty_account(1)
+    account.turn[0] = accounts.BASELINE
     for _ in range(5):
-        budget.charge_episode(terms, account, inside(1.0))
-    assert budget.room_bounds(terms.declared, account.trial, 0)[1] == 0.0
-    assert account.unsafe[0] == budget.TRUSTED
+        accounts.charge_alone(terms, account, inside(1.0))
+    assert difference_interval(terms.trial.declared, account.trial.lower, 0)[1] == 0.0
+    assert account.unsafe[0] == accounts.TRUSTED
 
 
 def test_what_a_guard_says_of_its_baseline_misses_with_its_part_of_delta() -> None:
-    terms = budget.make_terms(declared_as(), np.array([9.0]), 0.2, True)
-    assert np.exp(-terms.trial_level) == pytest.approx(budget.TRIAL * 0.2)
-    np.testing.assert_allclose(np.exp(-terms.level), budget.UPPER * 0.2)
-    assert sum((budget.UPPER, budget.LOWER, budget.TRIAL)) == pytest.approx(1.0)
+    terms = accounts.make_config(declared_as(), np.array([9.0]), 0.2, True)
+    assert np.exp(-terms.trial.broken_level) == pytest.approx(accounts.TRIAL * 0.2)
+    np.testing.assert_allclose(np.exp(-terms.level), UPPER * 0.2)
+    assert sum((UPPER, LOWER, accounts.TRIAL)) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("w", [0.0, 0.25, 1.0])
 def test_a_trial_lies_between_the_ends_of_what_was_declared(w: float) -> None:
     """Y = g - w x, with totals of g in [0.5, 1.5] and of x in [0.25, 2]."""
     declared = declared_as(constraint_totals=(0.5, 1.5), threshold_totals=(0.25, 2.0))
-    least, width = epoch_trials.trial_range(declared, w, 0)
+    least, width, scale = difference_range(declared, w, 0)
+    assert scale == pytest.approx(1.0 / width)
     assert least == pytest.approx(0.5 - w * 2.0)
     assert least + width == pytest.approx(1.5 - w * 0.25)
 

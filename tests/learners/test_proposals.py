@@ -17,6 +17,7 @@ from safespot.learners.proposals import plan_with_margin, propose, trial_needs
 from safespot.planning import counted as pm
 from safespot.planning import process as pp
 from safespot.planning.errors import standard_errors
+from safespot.signals.totals import declare
 from tests.planning.test_errors import M, made
 
 Array = Any
@@ -126,11 +127,13 @@ def test_a_trial_needs_its_radius_less_what_the_threshold_covers(
     learner = ss.SpotEpochs(1, 2, 2, M, constraint_totals=[(0.5, 1.5), (0.0, 2.0)],
                             threshold_totals=[(0.5, 1.25), (0.0, 2.0)])  # fmt: skip
     declared, state, hints = learner.declared, learner.state, np.array([0.3, 0.0])
-    rates = trial_rates(declared, 0.1, length, learned=learned)
+    if not learned:
+        declared = declare(learner.interface, [0.5, 0.5], [(0.5, 1.5), (0.0, 2.0)])
+    rates = trial_rates(declared, 0.1, length)
     state.finished[0] = 30
     state.memory[Memory.SPREAD] = spread = np.array([0.4, 0.7])
     state.lower[:], state.upper[:] = (0.75, 0.5), (0.8, 1.5)
-    L = rates.level + RECIPE.mixture * (2 if learned else 1)
+    L = rates.kept_level + RECIPE.mixture * (2 if learned else 1)
     expected = []
     for i, (width, of_hints, covered) in enumerate(((1.0, 0.75, 0.025), (2.0, 0.0, 0.0))):
         x = hints[i] if learned else 0.0

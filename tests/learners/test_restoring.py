@@ -58,8 +58,9 @@ EPOCHS = [
     ("totals.ring", lambda a: np.zeros((2, *a.shape[1:]), np.float32)), ("totals.means.product", put((0, 0), 0.0)),
     ("totals.means.weight", lambda a: a[:, 1:]), ("trial.product", put((0, 0), -1.0)),
     ("trial.total", put(0, math.inf)),
-    ("before.weight", put(0, 1.5)), ("before.weight", put(0, -0.5)), ("before.slopes", put((0, 0), -1.0)),
-    ("exploring.product", put((0, 0), 0.0)), ("exploring.drift", lambda a: a.astype(np.float32)),
+    ("prior.weight", put(0, 1.5)), ("prior.weight", put(0, -0.5)), ("prior.slopes", put((0, 0), -1.0)),
+    ("prior.log_terms", put((0, 0), math.nan)),
+    ("exploring.means.product", put((0, 0), 0.0)), ("exploring.means.drift", lambda a: a.astype(np.float32)),
     ("certified.policies", lambda a: np.zeros((1, *a.shape[1:]))),
     ("certified.policies", lambda a: a.astype(np.float32)),
     ("history", put((0, 0), -1)), ("history", put((0, 1), 4)), ("history", put((0, 3), 3)),
@@ -69,7 +70,8 @@ EPOCHS = [
     ("pi", lambda a: a[:1]), ("lam", put(0, -1.0)), ("lower", put(0, -1.0)), ("upper", put(0, 1e3)),
     ("lower", put(0, 1e3)), ("finished", put(0, 69)), ("clock", put(0, -1)), ("clock", put(0, 0)),
     ("clock", put(0, 72)),
-    ("planned", put(0, -1)), ("planned", put(0, 999)), ("spent", put(0, math.nan)), ("memory", put((0, 0), math.inf)),
+    ("planned", put(0, -1)), ("planned", put(0, 999)), ("exploring.spent", put(0, math.nan)),
+    ("memory", put((0, 0), math.inf)),
     ("mask", put((0, 0, 0), False)), ("statistics.n", put((0, 0), 71)),
 ]  # fmt: skip
 WINDOW = [
@@ -77,12 +79,12 @@ WINDOW = [
     ("totals.span", put(2, -1)),
 ]  # fmt: skip
 GUARD = [
-    ("account.spent", put(0, math.nan)), ("account.plays", put(0, -1)), ("account.plays", put(1, 71)),
+    ("account.budget.spent", put(0, math.nan)), ("account.plays", put(0, -1)), ("account.plays", put(1, 71)),
     ("account.plays", lambda a: a[:3]), ("account.unsafe", put(0, 3)), ("account.unsafe", put(0, -1)),
-    ("account.means.counted", put(0, 69.0)), ("account.means.product", put((0, 0), 0.0)),
+    ("account.budget.means.counted", put(0, 69.0)), ("account.budget.means.product", put((0, 0), 0.0)),
     ("account.trial.counted", put(0, 71.0)), ("account.trial.product", put((0, 0), -1.0)),
     ("account.trial.lower", put(0, 1.1)), ("account.trial.lower", put(0, -0.1)),
-    ("account.means.drift", lambda a: a.astype(np.float32)), ("guarded.pi", put((0, 0, 0), 2.0)),
+    ("account.budget.means.drift", lambda a: a.astype(np.float32)), ("guarded.pi", put((0, 0, 0), 2.0)),
 ]  # fmt: skip
 PLANNER = [
     ("planned", put((0, 0), -1)), ("planned", put((0, 0), 71)), ("due", put(0, 2)), ("due", put(0, -1)),
@@ -90,7 +92,7 @@ PLANNER = [
 ]  # fmt: skip
 CASES = [
     *(("epochs", *case) for case in EPOCHS), *(("window", *case) for case in WINDOW),
-    *(("guard", *case) for case in GUARD), ("no credit", "account.means.counted", put(0, 70.0)),
+    *(("guard", *case) for case in GUARD), ("no credit", "account.budget.means.counted", put(0, 70.0)),
     *(("planner", *case) for case in PLANNER),
     ("spot", "lam", put(0, 2.5)), ("spot", "lam", put(0, math.nan)), ("spot", "finished", lambda a: a.astype(float)),
 ]  # fmt: skip

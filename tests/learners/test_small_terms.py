@@ -14,8 +14,8 @@ import safespot as ss
 from safespot.files import read_arrays, write_arrays
 from safespot.learners import doubling
 from safespot.learners.baselines.opt_pess_primal_dual import OptPessPrimalDualOptions
-from safespot.learners.baselines.plausible_models import empirical_variation
 from safespot.learners.options import BaselineOptions, DualOptions
+from safespot.learners.radii import empirical_variation
 from safespot.spot.optimism import make_radii
 
 H, M = 2, 1
@@ -135,8 +135,9 @@ def test_limits_are_tightened_by_no_more_than_half_the_slack(tightening: float, 
 def test_rows_that_were_counted_are_as_far_off_as_the_smaller_bound_says() -> None:
     """What was never seen adds nothing: after 1000 visits with one successor, its own radius is the smaller one."""
     radii = make_radii(3, 2, 3, 1, 1000, 0.1, bonus_scale=0.5)
-    n, counted = np.array([1000, 0]), np.array([[1000.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
-    off, unknown = empirical_variation(radii, n, counted)
+    off, unknown = empirical_variation(
+        radii, np.array([1000, 0]), np.array([0]), np.array([1000.0])
+    )
     assert off == pytest.approx(0.5 * 7.0 * radii.L_b / (3.0 * 999))
     assert off < 0.5 * math.sqrt((3 + radii.L_p) / 1000)
     assert unknown == 1.0

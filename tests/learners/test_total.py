@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import safespot as ss
-from safespot.evidence.totals import observe_totals, total_rates, total_state
+from safespot.learners.threshold_totals import observe_totals, total_rates, total_state
 from tests.support.trails import example, same, spot
 
 KINDS: dict[str, dict[str, Any]] = {

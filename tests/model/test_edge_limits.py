@@ -13,14 +13,13 @@ import safespot as ss
 from safespot.learners.baselines.plausible_models import (
     Models,
     best_response,
-    empirical,
-    intervals,
-    means,
+    between,
     optimistic_plan,
-    signal_radius,
-    start_intervals,
+    plausible_rows,
+    plausible_start,
 )
-from safespot.learners.counts import counts
+from safespot.learners.pooling import pool
+from safespot.learners.radii import means, signal_radius
 from tests.support.edge_limits import Exact, at_the_edge, random_model, rational, run
 
 
@@ -73,17 +72,20 @@ def early_models(seed: int) -> list[Models]:
     problem = ss.problems.make("grid", limit=0.015)
     learner = ss.Uniform(**problem.interface, episodes=1_000, bonus_scale=10.0 ** -(1 + seed % 4))
     noise, made = ss.streams(seed), []
-    mask = np.array(learner.interface.mask.reshape(learner.statistics.n.shape))
+    f = learner.interface
+    mask, shape = f.mask.reshape(f.H, -1), (1 + f.m, f.H, f.S * f.A)
     for t in range(1, 41):
         learner.observe(ss.play(problem, learner.policy, noise, t))
         if t in (1, 2, 5, 10, 40):
-            statistics, radii = learner.statistics, learner.rates.radii
-            n, counted = statistics.n, counts(statistics)
-            start = start_intervals(radii, learner.interface.start, statistics.starts)
-            p_hat, v_hat = empirical(n, counted), means(statistics)
-            high = np.minimum(v_hat + signal_radius(radii, n), 1.0)
-            made.append(Models(v_hat, p_hat, p_hat, *start, mask))
-            made.append(Models(high, *intervals(radii, n, counted), *start, mask))
+            radii, pooled = learner.rates.radii, pool(learner.statistics, f)
+            start = plausible_start(radii, f.start, learner.statistics.starts)
+            v_hat = means(pooled)
+            high = np.minimum(v_hat + signal_radius(radii, pooled.n), 1.0)
+            shares = pooled.matrices(pooled.counts / pooled.n.ravel()[pooled.pairs])
+            exact = tuple(between(each.toarray().T, each.toarray().T) for each in shares)
+            made.append(Models(np.broadcast_to(v_hat, shape), exact, start, mask))
+            rows = plausible_rows(radii, pooled)
+            made.append(Models(np.broadcast_to(high, shape), rows, start, mask))
     return made
 
 

@@ -14,7 +14,6 @@ from scipy.optimize import linprog
 from studies.programs import occupancy_program, program_optimum
 
 import safespot as ss
-from safespot.kernels.jit import compiled_at_once
 from safespot.model.transitions import block, push, successor
 from safespot.planning.process import Pricing, best_response, plan_occupancy
 from tests.support.models import Arguments, Tables, random_policy, tables, to_inside, valid, values
@@ -345,19 +344,18 @@ def test_compiled_kernels_give_the_bits_of_plain_python(arguments: Arguments, se
         "successor": (model.P, H - 1, int(t.mask[-1].ravel().argmax()), float(rng.random())),
         "block": (model.P, H - 1),
     }
-    with compiled_at_once():
-        for name, kernel in plain.items():
-            for ours, theirs in zip(
-                np.atleast_1d(*_listed(kernel(*calls[name]))),
-                np.atleast_1d(*_listed(kernel.py_func(*calls[name]))),
-                strict=True,
-            ):
-                np.testing.assert_array_equal(ours, theirs, err_msg=name)
-        spread: Any = push
-        first, second = np.zeros(S), np.zeros(S)
-        push(model.P, 0, 0, 0.7, first)
-        spread.py_func(model.P, 0, 0, 0.7, second)
-        np.testing.assert_array_equal(first, second)
+    for name, kernel in plain.items():
+        for ours, theirs in zip(
+            np.atleast_1d(*_listed(kernel(*calls[name]))),
+            np.atleast_1d(*_listed(kernel.py_func(*calls[name]))),
+            strict=True,
+        ):
+            np.testing.assert_array_equal(ours, theirs, err_msg=name)
+    spread: Any = push
+    first, second = np.zeros(S), np.zeros(S)
+    push(model.P, 0, 0, 0.7, first)
+    spread.py_func(model.P, 0, 0, 0.7, second)
+    np.testing.assert_array_equal(first, second)
 
 
 def _listed(result: Any) -> tuple[Any, ...]:

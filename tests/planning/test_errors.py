@@ -73,7 +73,7 @@ def evaluated(model: pm.Counted, table: Array, pi: Array) -> tuple[Array, Array]
 @pytest.mark.parametrize("K", [1, H])
 def test_a_policy_is_evaluated_in_the_model_of_the_counts(K: int) -> None:
     (model, table), pi = made(K), policy_of(1)
-    V, q = pp.evaluate(model.process, pi)
+    V, q = pp.policy_values(model.process, pi), pp.policy_occupancy(model.process, pi)
     expected = evaluated(model, table, pi)
     np.testing.assert_allclose(V, expected[0], rtol=1e-12)
     np.testing.assert_allclose(q, expected[1], rtol=1e-12)
@@ -219,7 +219,9 @@ def test_the_best_response_is_that_of_backward_induction(K: int, masked: bool) -
         mask[:, ::A] |= ~mask[:, 1::A]
     model = model._replace(process=model.process._replace(mask=mask))
     for weights in (np.array([1.0, 0.0, 0.0]), np.array([0.5, 1.0, 2.0])):
-        column = pp.Pricing(model.process)(weights)
+        pricing = pp.Pricing(model.process)
+        column = pricing(weights)
+        assert pricing(weights.copy()) is column  # it is found once
         V, plan = np.zeros(S), np.zeros((H, S), int)
         for h in reversed(range(H)):
             payoffs = weights @ np.stack([steps(each, h) for each in model.process.payoffs])

@@ -34,7 +34,7 @@ def test_what_no_limit_can_be_is_refused(field: str, value: Any) -> None:
 @pytest.mark.parametrize("limits", [3, [3], [FALLS], [FALLS] * 3, [FALLS, ss.Limit()]])
 def test_limits_must_be_those_of_the_constraints(limits: Any) -> None:
     with pytest.raises(ss.errors.InvalidOption, match=r"limits|threshold"):
-        ss.SafetyMeter(FACE, limits=limits)
+        ss.SafetyMeter(FACE, more=limits)
 
 
 def test_a_log_a_learner_and_a_meter_share_what_is_declared() -> None:
@@ -43,9 +43,12 @@ def test_a_log_a_learner_and_a_meter_share_what_is_declared() -> None:
     learner = ss.SpotEpochs(**log.interface)
     assert learner.thresholds.tolist() == pytest.approx([0.05, 24.0])
     assert learner.interface.names.quantity(0) == "falls (falls)"
-    by_log, by_limits = ss.SafetyMeter(log.interface), ss.SafetyMeter(FACE, limits=[FALLS, SLEEP])
+    by_log, by_limits = ss.SafetyMeter(log.interface), ss.SafetyMeter(FACE, more=[FALLS, SLEEP])
     for a, b, c in zip(
-        learner.make_meter().declared, by_log.declared, by_limits.declared, strict=True
+        learner.make_meter().terms.declared,
+        by_log.terms.declared,
+        by_limits.terms.declared,
+        strict=True,
     ):
         np.testing.assert_array_equal(a, b)
         np.testing.assert_array_equal(b, c)

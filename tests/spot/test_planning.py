@@ -29,6 +29,21 @@ def evaluated(statistics: Statistics, deficit: Float, pi: Float) -> tuple[Float,
     return Q, V
 
 
+def evaluated_by_steps(
+    statistics: Statistics, deficit: Float, weight: Float, pi: Float, lam: Float
+) -> tuple[Float, Float]:
+    """The same, one `evaluate_states` after the other."""
+    H, S, A = pi.shape
+    G, D, Q = np.zeros((len(deficit), S)), np.zeros((len(deficit), S * A)), np.zeros(S * A)
+    values = np.zeros((len(deficit), H, S, A))
+    for h in reversed(range(H)):
+        planning.evaluate_states(
+            statistics.successors, deficit, weight, pi[h].reshape(-1), lam, A, h, 0, S, G, D, Q, G
+        )
+        values[:, h] = H - h - D.reshape(-1, S, A)
+    return values, H - G
+
+
 def derived(statistics: Statistics, mask: Bool, scale: float) -> tuple[Float, Float]:
     H, S = statistics.known.shape
     pairs, components = statistics.n.shape[1], statistics.sums.shape[0]
@@ -55,9 +70,9 @@ def test_truncated_policy_evaluation(
     pi /= pi.sum(axis=2, keepdims=True)
     lam = rng.random(m)
     deficit, weight = derived(given, mask.reshape(H, S * A), scale)
-    Q, V = planning.evaluate_policy(given.successors, deficit, weight, pi, lam)
+    Q, V = evaluated_by_steps(given, deficit, weight, pi, lam)
     Q_expected, V_expected = evaluated(counted, deficit, pi)
-    np.testing.assert_allclose(Q.reshape(Q_expected.shape), Q_expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(Q, Q_expected, rtol=0, atol=1e-12)
     np.testing.assert_allclose(V, V_expected, rtol=0, atol=1e-12)
 
 

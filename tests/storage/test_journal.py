@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import safespot as ss
-from safespot.evidence.doubts import Doubts
+from safespot.signals.doubts import Doubts
 from safespot.storage import journal
 
 H, M = 2, 1

@@ -42,7 +42,6 @@ COMPILING = {
     *(
         "kernel",
         "no_refcount",
-        "seldom",
         "inlined",
         "inlined_noalias",
         "overload_inlined",

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 import safespot as ss
-from safespot.evidence.totals import Totals
 from safespot.learners.limits import limits_arrays
+from safespot.learners.threshold_totals import HintTotals
 from safespot.spot import visits
 from tests.support.episodes import full_mask, random_episode, random_mask
 
@@ -56,7 +56,7 @@ def state(learner: ss.Learner) -> list[np.ndarray]:
     """All arrays of a learner, derived ones included, but for the buffers."""
     state, statistics = learner.state, learner.statistics
     window = learner.window
-    if isinstance(window, Totals):
+    if isinstance(window, HintTotals):
         window = limits_arrays(window).values()
     return [*state[:-1], *statistics[:-1], *statistics.successors, *window]
 

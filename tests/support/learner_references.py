@@ -10,7 +10,7 @@ from collections import Counter
 import numpy as np
 from scipy.optimize import linprog
 
-from safespot.learners.baselines.plausible_models import Models
+from safespot.learners.baselines.plausible_models import Models, between
 
 
 class Reference:
@@ -77,7 +77,9 @@ class Reference:
                     payoffs[:, h, s * A + a] = payoff(h, s, a)
                     lower[h, s * A + a], upper[h, s * A + a] = interval(*self.row(h, s, a))
         start = interval(*self.starts()) if self.start is None else (np.eye(S)[self.start],) * 2
-        return Models(payoffs, lower, upper, start[0], start[1], np.ones((H, S * A), bool))
+        rows = tuple(between(low.T, high.T) for low, high in zip(lower, upper, strict=True))
+        start = between(*np.array(start)[:, :, None])
+        return Models(payoffs, rows, start, np.ones((H, S * A), bool))
 
     def counted(self, n, successors):
         """A row without any width: p_hat."""
@@ -170,18 +172,19 @@ class OptDual(Reference):
                 options = []
                 for a in range(self.A):
                     pair = s * self.A + a
-                    p = best_row(models.lower[h, pair], models.upper[h, pair], weights @ V)
+                    p = best_row(models.rows[h], pair, weights @ V)
                     options.append(models.payoffs[:, h, pair] + V @ p)
                 best = int(np.argmax([weights @ option for option in options]))
                 policy[h, s, best], now[:, s] = 1.0, options[best]
             V = now
-        return policy, V @ best_row(models.start_lower, models.start_upper, weights @ V)
+        return policy, V @ best_row(models.start, 0, weights @ V)
 
 
-def best_row(lower, upper, values):
-    """The row within its interval with the largest expectation, by HiGHS."""
+def best_row(rows, pair, values):
+    """The row of a pair within its intervals with the largest expectation, by HiGHS."""
+    lower, room = rows.lower[:, pair], rows.room[:, pair]
     ones = np.ones((1, len(lower)))
-    bounds = list(zip(lower, upper, strict=True))
+    bounds = list(zip(lower, lower + room, strict=True))
     return linprog(-values, A_eq=ones, b_eq=[1.0], bounds=bounds, method="highs").x
 
 

@@ -19,10 +19,10 @@ from scipy import sparse
 from ..arrays import Float, Int, as_policy, frozen, place
 from ..display import Displayed
 from ..errors import InvalidFile, InvalidOption
-from ..evidence.interface import Interface, make_interface
 from ..model.cmdp import CMDP
 from ..planning.counted import Known, Pooled, count_model, imagine, row_starts
 from ..planning.errors import standard_errors
+from ..signals.interface import Interface, make_interface
 from .logs import SHOWN, Log
 
 TRACE = 1e-9  # imaginary visits: enough for what nobody did to count as the worst, too few to matter elsewhere

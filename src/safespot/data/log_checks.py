@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import MARKS, Bool, Float, Int
-from ..evidence.interface import Interface
+from ..signals.interface import Interface
 from ..units import ROUNDING, Affine
 from .log_tables import INDICES, LogTable
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidFile, InvalidOption, unknown
-from ..evidence.interface import Interface, with_limits
 from ..model.outcome_tables import names_with_endings
+from ..signals.interface import Interface, with_limits
 from ..signals.limits import Limits
 from .log_tables import LogTable, Names
 

@@ -19,11 +19,11 @@ from ..arrays import MARKS, Episode, Float, as_floats, frozen
 from ..display import Displayed
 from ..errors import InvalidOption, unknown, warn
 from ..evidence.certificate import UNKNOWN_POLICY
-from ..evidence.doubts import Doubts
-from ..evidence.interface import ARGUMENTS, Interface, make_interface
 from ..learners.learner import Learner
 from ..learners.options import check_hints
 from ..model.outcome_tables import Ending, absorbing_states, mask_with_endings
+from ..signals.doubts import Doubts
+from ..signals.interface import ARGUMENTS, Interface, make_interface
 from ..signals.limits import Limit, Limits, listed
 from ..storage.durable import DurableLearner
 from ..storage.episode_table import Columns, step_columns, write_rows

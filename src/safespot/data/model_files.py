@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 from ..errors import InvalidFile, InvalidOption, SafespotError, unknown
-from ..evidence.interface import ARGUMENTS
 from ..files import as_path, check_memory, read_bytes
 from ..model.cmdp import CMDP
 from ..model.outcome_tables import Ending
+from ..signals.interface import ARGUMENTS
 from ..storage.tables import FORMATS
 from .empirical import EmpiricalModel, empirical_model
 from .logs import Log, read_log

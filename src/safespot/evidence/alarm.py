@@ -11,42 +11,35 @@ while the limits are kept, so R_t - t is a supermartingale. At the first T with 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import Episode, Float, InsideEpisode, as_count, frozen
-from ..display import Displayed
-from ..errors import InvalidFile, InvalidOption, SafespotError
-from ..files import read_arrays, write_arrays
-from ..kernels.jit import inlined, no_refcount
+from ..arrays import Float, as_count, frozen
+from ..errors import InvalidFile, InvalidOption
+from ..kernels.jit import no_refcount
 from ..signals.limits import Limits
-from ..states import part, rebuild
-from ..syscalls import InterruptsDeferred
-from .differences import Declared, check_totals, declare, differences
-from .doubts import Doubts
-from .interface import as_known
-from .meter import restored, stored
+from ..signals.terms import Declarations
+from ..signals.totals import Declared, state_totals
+from .counter import EpisodeCounter
 from .sequences import WEIGHTS, bet
 
 
 class AlarmState(NamedTuple):
-    """What an alarm remembers."""
+    """The bets of an alarm."""
 
-    wealth: Float  # [m, K]: the bets of every weight, all starts together
+    wealth: Float  # [m, K]: of every weight, all starts together
     evidence: Float  # [m]: their mixture
     counted: Float  # [2]: episodes in all, and since the last alarm
 
 
-class SafetyAlarm(Displayed):
+class SafetyAlarm(EpisodeCounter):
     """Watches a policy in use; `observe` says whether to raise the alarm.
 
     Args:
-        interface: what the episodes are made of, as ``problem.interface`` is.
+        limits: of the episodes: `Limit` records with the range of their totals; or ``problem.interface``.
         between: the mean number of episodes between false alarms, at least, while every limit is kept.
-        limits: as for `SafetyMeter`.
+        more: beside an interface, `Limit` records where more is known than it declares.
 
     Examples:
         >>> import safespot as ss
@@ -59,28 +52,23 @@ class SafetyAlarm(Displayed):
 
     """
 
-    def __init__(
-        self,
-        interface: Mapping[str, Any],
-        between: int = 10_000,
-        limits: Limits = None,
-    ) -> None:
-        self.interface = as_known(interface, limits)
-        self.between = as_count("between", between, least=1, error=InvalidOption)
-        self.declared = declare(self.interface)
-        self.state = alarm_state(self.interface.m)
-        self.doubts = Doubts()
-        self._x = np.empty(2 * self.interface.m)
+    kind = "alarm"
+    state: AlarmState
 
-    def observe(self, episode: Episode) -> bool:
-        """Count one episode; True: the evidence is enough for an alarm, and the watch begins anew with the next one."""
-        inside = self.interface.check(episode)
-        check_totals(self.declared, inside)
-        with InterruptsDeferred():
-            self.doubts.note(episode)
-            if self.ringing:
-                restart(self.state)
-            alarm_episode(self.declared, self.state, inside, self._x)
+    def __init__(self, limits: Declarations, between: int = 10_000, more: Limits = None) -> None:
+        super().__init__(limits, more)
+        self.between = as_count("between", between, least=1, error=InvalidOption)
+        m = self.terms.m
+        self.state = AlarmState(np.zeros((m, len(WEIGHTS))), np.zeros(m), np.zeros(2))
+        self._x = np.empty(2 + 2 * m)
+
+    def _count(self, sums: Float) -> bool:
+        """Bet on an episode; True: it raises the alarm, and the watch begins anew with the next one."""
+        if self.ringing:
+            self.state.wealth[:] = 0.0
+            self.state.evidence[:] = 0.0
+            self.state.counted[1] = 0.0
+        bet_on_episode(self.terms.declared, self.state, np.ones(self.terms.m), sums, self._x)
         return self.ringing
 
     @property
@@ -90,13 +78,18 @@ class SafetyAlarm(Displayed):
 
     @property
     def evidence(self) -> Float:
-        """``[m]``: how far each constraint is on the way to an alarm; their mean rings at 1."""
+        """``[m]``: how far each constraint is on the way to an alarm; it is raised where their mean is 1."""
         return frozen(self.state.evidence / self.between)
 
     @property
     def episodes(self) -> int:
-        """How many were counted in all."""
+        """The number of episodes counted in all."""
         return int(self.state.counted[0])
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """All that it was made with beside its limits."""
+        return {"between": self.between}
 
     def _facts(self) -> dict[str, Any]:
         doubts = self.doubts.sentences()
@@ -107,53 +100,22 @@ class SafetyAlarm(Displayed):
             **({"not proven": "; ".join(doubts)} if doubts else {}),
         }
 
-    def save(self, path: str | Path) -> None:
-        """Write everything to a file; `load` goes on as if nothing had happened."""
-        write_arrays(path, "alarm", *stored(self, between=self.between))
-
-    @classmethod
-    def load(cls, path: str | Path) -> SafetyAlarm:
-        """Read what `save` wrote; a damaged file is an `InvalidFile`."""
-        arrays, about = read_arrays(path, "alarm")
-        try:
-            alarm = cls({**about["interface"], "action_mask": arrays["mask"]}, about["between"])
-            alarm.declared, alarm.doubts = restored(arrays, about, alarm.interface)
-            state: AlarmState = rebuild(alarm.state, part(arrays, "state"))
-            if not all((array >= 0.0).all() for array in state):
-                raise InvalidFile("its numbers contradict each other")
-            alarm.state = state
-        except (SafespotError, KeyError, TypeError, ValueError) as problem:
-            raise InvalidFile(f"{path} does not describe a SafetyAlarm: {problem}") from None
-        return alarm
-
-
-def alarm_state(m: int) -> AlarmState:
-    """Nothing seen yet."""
-    return AlarmState(np.zeros((m, len(WEIGHTS))), np.zeros(m), np.zeros(2))
-
-
-def restart(state: AlarmState) -> None:
-    """Forget every bet."""
-    state.wealth[:] = 0.0
-    state.evidence[:] = 0.0
-    state.counted[1] = 0.0
+    def _check(self) -> None:
+        if not all((array >= 0.0).all() for array in self.state):
+            raise InvalidFile("its numbers contradict each other")
 
 
 @no_refcount
-def alarm_episode(declared: Declared, state: AlarmState, episode: InsideEpisode, x: Float) -> None:
-    """`alarm_step` for an episode that comes alone."""
-    alarm_step(declared, state, episode, x)
+def bet_on_episode(
+    declared: Declared, state: AlarmState, weight: Float, sums: Float, x: Float
+) -> None:
+    """Bet on an episode's differences; `x` ``[2+2m]`` is a buffer, `weight` ``[m]`` is 1.
 
-
-@inlined
-def alarm_step(declared: Declared, state: AlarmState, episode: InsideEpisode, x: Float) -> None:
-    """Bet on one episode; `x` ``[2m]`` is a buffer.
-
-    Entry 2i+1 is 1 less the largest D, scaled to [0,1]: its mean is at most `kept` while the limit is kept.
+    Entry 3+2i is 1 less the largest D, scaled to [0,1]: its mean is at most `kept` while the limit is kept.
     """
-    differences(declared, episode.constraints, episode.thresholds, x)
+    state_totals(declared, weight, sums, x)
     for i in range(state.evidence.shape[0]):
         kept = 1.0 + declared.least[i] * declared.scale[1 + i]
-        state.evidence[i] = bet(state.wealth[i], 1.0, kept, x[2 * i + 1])
+        state.evidence[i] = bet(state.wealth[i], 1.0, kept, x[3 + 2 * i])
     state.counted[0] += 1.0
     state.counted[1] += 1.0

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,9 +18,7 @@ from ..errors import InvalidFile
 from ..files import checksum, read_arrays, write_arrays
 from ..names import UNNAMED, Names, make_names
 from ..plotting import interval_chart
-
-if TYPE_CHECKING:
-    from .interface import Interface
+from ..signals.terms import Terms
 
 SUBJECTS = ("policy", "mixture", "practice")
 
@@ -52,7 +50,7 @@ class Certificate(Displayed):
     ]  # (lower [m], upper [m]) of V_g - alpha; > 0: kept, whatever the sense
     value_bounds: tuple[Float, Float]  # (lower [m], upper [m]), expected sums over an episode
     threshold_bounds: tuple[Float, Float]  # (lower [m], upper [m])
-    reward_bounds: tuple[float, float]
+    reward_bounds: tuple[float, float]  # infinite where no range of the reward is declared
     senses: tuple[str, ...]  # [m]
     confidence: float
     difference_confidence: float
@@ -94,13 +92,9 @@ class Certificate(Displayed):
         """``[m]``: by how much the bounds fail to say "safe", in the constraint's units; at most 0: by nothing."""
         return frozen(-self.difference_bounds[0])
 
-    def covers(self, policy: ArrayLike) -> bool:
-        """Whether it speaks of this policy ``[H,S,A]``, to the last bit."""
+    def covers(self, policy: ArrayLike | str) -> bool:
+        """Whether it speaks of this policy, to the last bit: an array ``[H,S,A]``, or the name that it was tried by."""
         return self.subject == "policy" and self.policy_digest == policy_digest(policy)
-
-    def matches(self, learner: Any) -> bool:
-        """Whether the learner still stands where it stood when it was certified."""
-        return self.data_digest == data_digest(learner)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers, texts and lists, ready for JSON; an infinite number of episodes is None."""
@@ -109,7 +103,7 @@ class Certificate(Displayed):
             plain[name] = [end.tolist() for end in plain[name]]
         return {
             **plain,
-            "reward_bounds": list(self.reward_bounds),
+            "reward_bounds": [end if math.isfinite(end) else None for end in self.reward_bounds],
             "senses": list(self.senses),
             "assumptions": list(self.assumptions),
             "doubts": list(self.doubts),
@@ -210,7 +204,8 @@ class Certificate(Displayed):
     def __str__(self) -> str:
         lines = [f"Certificate with confidence {self.confidence:.6g}. On average over an episode:"]
         lines += [f"  {self.names.limit(i)}: {self._judgement(i)}" for i in range(len(self.senses))]
-        lines.append(f"  The reward lies {_interval(*self.reward_bounds)}.")
+        if math.isfinite(self.reward_bounds[0]):
+            lines.append(f"  The reward lies {_interval(*self.reward_bounds)}.")
         lines += ["", self.basis, "", "It assumes that"]
         lines += [f"  - {assumption}" for assumption in self.assumptions]
         if self.doubts:
@@ -256,7 +251,7 @@ class Bounds(NamedTuple):
 
 
 def issue(
-    interface: Interface,
+    terms: Terms,
     bounds: Bounds,
     delta: float,
     *,
@@ -268,7 +263,7 @@ def issue(
     """Return the certificate of `bounds`, which hold with probability 1 - delta; nothing else makes one.
 
     Args:
-        interface: what the episodes are made of.
+        terms: of the episodes.
         bounds: what is proven.
         delta: what may be missed.
         episodes: that it rests on.
@@ -287,8 +282,8 @@ def issue(
         value_bounds=bounds.value,
         threshold_bounds=bounds.threshold,
         reward_bounds=bounds.reward,
-        senses=interface.units.senses,
-        names=interface.names.of_limits,
+        senses=terms.senses,
+        names=terms.names,
         confidence=1.0 - delta,
         difference_confidence=max(0.0, joint),
         episodes=episodes,
@@ -312,8 +307,8 @@ def more_episodes(gap: Float, width: Float, episodes: int) -> Float:
 UNKNOWN_POLICY = "f" * 64  # no policy has this digest: who played is not known
 
 
-def policy_digest(policy: ArrayLike) -> str:
-    """Names a policy ``[H,S,A]``: another one has another digest.
+def policy_digest(policy: ArrayLike | str) -> str:
+    """Return the digest of a policy, of an array ``[H,S,A]`` or of a name: another policy has another one.
 
     Examples:
         >>> import safespot as ss
@@ -321,14 +316,9 @@ def policy_digest(policy: ArrayLike) -> str:
         '891f9768fbcea5b5'
 
     """
+    if isinstance(policy, str):
+        return checksum({}, {"policy": policy})
     return checksum({"policy": as_floats("policy", policy, missing=True)}, {})
-
-
-def data_digest(learner: Any) -> str:
-    """Names what a certificate of this learner rests on: its data, T and delta."""
-    seen = {k: v for k, v in learner.arrays().items() if k not in ("logits", "lam")}
-    options = learner.options
-    return checksum(seen, {k: getattr(options, k) for k in ("episodes", "delta", "thresholds")})
 
 
 def _pair(value: Any) -> tuple[Float, Float]:
@@ -339,6 +329,8 @@ def _pair(value: Any) -> tuple[Float, Float]:
 
 
 def _ends(value: Any) -> tuple[float, float]:
+    if list(value) == [None, None]:
+        return -math.inf, math.inf
     low, high = (_real(end) for end in value)
     if low > high:
         raise ValueError(f"bounds {value!r}")

@@ -19,22 +19,25 @@ import numpy as np
 
 from ..arrays import Float
 from ..kernels.jit import inlined, no_refcount
-from .sequences import LN2, FixedMeans, Targets, crossing
+from .sequences import FixedMeans, Targets, crossing, log_terms
 
 HALVINGS = 40  # of the interval in which the least sum is looked for
 
 
-class Evidence(NamedTuple):
-    """What sequences said when they were read: rows of ``log e(z) = log sum_k exp(terms_k - slopes_k z)``."""
+class LogEvidence(NamedTuple):
+    """Evidence of sequences when they were read: rows of ``log e(z) = log sum_k exp(terms_k - slopes_k z)``."""
 
     terms: Float  # [rows, K]
     slopes: Float  # [rows, K]
 
 
-def evidence_of(targets: Targets, means: FixedMeans) -> Evidence:
-    """The evidence of sequences as they stand."""
-    terms = targets.log_prior + np.log(means.product) + LN2 * means.power + means.offset
-    return Evidence(terms, means.slope.copy())
+def evidence_of(targets: Targets, means: FixedMeans) -> LogEvidence:
+    """Return the evidence of sequences as they stand."""
+    terms = np.empty_like(means.product)
+    for r in range(len(terms)):
+        log_terms(targets, means, r)
+        terms[r] = means.terms
+    return LogEvidence(terms, means.slope.copy())
 
 
 @inlined

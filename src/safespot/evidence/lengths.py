@@ -8,7 +8,7 @@ import numpy as np
 
 from ..arrays import as_count, as_floats
 from ..errors import InvalidOption
-from .meter import as_delta
+from .counter import as_delta
 from .sequences import targets
 
 MOST = 2**53

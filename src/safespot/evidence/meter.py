@@ -9,32 +9,19 @@ with every episode, in any way that looks only at the past, and thresholds may d
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import Episode, Float, InsideEpisode, Int, as_floats, frozen
+from ..arrays import Float, Int, frozen
 from ..display import Displayed, curves
-from ..errors import InvalidEpisode, InvalidFile, InvalidOption, SafespotError
-from ..files import read_arrays, write_arrays
+from ..errors import InvalidFile, InvalidOption
 from ..kernels.jit import inlined, no_refcount
 from ..signals.limits import Limits
-from ..states import flatten, part, rebuild
-from ..syscalls import InterruptsDeferred
-from .differences import (
-    DECLARED,
-    Declared,
-    check_totals,
-    declare,
-    derived,
-    differences,
-    reward_shares,
-)
-from .doubts import Doubts
-from .interface import Interface, as_known, signals_inside
+from ..signals.terms import Declarations
+from ..signals.totals import Declared, state_totals, sums_of_signals
+from .counter import EpisodeCounter, as_delta, confidence
 from .sequences import (
     ChangingMeans,
     changing_means,
@@ -48,22 +35,22 @@ REWARD = 0.1  # the reward's part of delta: safety keeps the rest
 
 
 class MeterState(NamedTuple):
-    """What a meter remembers."""
+    """The sequences of a meter."""
 
     means: ChangingMeans  # [2m, .]: of the differences; rows 2i and 2i+1 are for the two sides of constraint i
     reward: Float  # [2, 4]: power sums (`sequences.move_powers`) of the reward and of 1 less it: it is never rare
 
 
-class SafetyMeter(Displayed):
+class SafetyMeter(EpisodeCounter):
     """Bounds at all times on how much was violated so far, and on the reward.
 
     All of them hold at once, over all times, constraints and sides, with probability 1 - delta.
 
     Args:
-        interface: what the episodes are made of, as ``problem.interface`` is.
+        limits: of the episodes: `Limit` records with the range of their totals; or ``problem.interface``.
         delta: what may be missed.
-        limits: `Limit` records, where more is declared than the interface says: thresholds that are known, or ranges
-            of totals. Bounds narrow with them.
+        more: beside an interface, `Limit` records where more is known than it declares: thresholds, or ranges of
+            totals. Bounds narrow with them.
 
     Examples:
         >>> import safespot as ss
@@ -77,46 +64,32 @@ class SafetyMeter(Displayed):
 
     """
 
-    def __init__(
-        self,
-        interface: Mapping[str, Any],
-        delta: float = 0.05,
-        limits: Limits = None,
-    ) -> None:
-        self.interface = as_known(interface, limits)
-        self.delta = as_delta(delta)
-        self.declared = declare(self.interface)
-        self.state = meter_state(self.interface.m)
-        self.doubts = Doubts()
-        self._x = np.empty(2 * self.interface.m)
+    kind = "meter"
+    state: MeterState
 
-    def observe(self, episode: Episode) -> None:
-        """Count one episode; an invalid one changes nothing."""
-        inside = self.interface.check(episode)
-        check_totals(self.declared, inside)
-        with InterruptsDeferred():
-            self.doubts.note(episode)
-            meter_episode(self.declared, self.state, inside, self._x)
+    def __init__(self, limits: Declarations, delta: float = 0.05, more: Limits = None) -> None:
+        super().__init__(limits, more)
+        self.delta = as_delta(delta)
+        self.state = MeterState(changing_means(2 * self.terms.m), np.zeros((2, 4)))
+        self._x = np.empty(2 + 2 * self.terms.m)
+
+    def _count(self, sums: Float) -> None:
+        self.count_sums(sums[None])
+
+    def count_sums(self, sums: Float) -> None:
+        """Count the sums ``[n,2+4m]`` of many episodes, inside; what is in doubt of them is for the caller to note."""
+        ones = np.ones(self.terms.m)
+        meter_episodes(self.terms.declared, self.state, ones, np.ascontiguousarray(sums), self._x)
 
     def observe_signals(self, rewards: Float, constraints: Float, thresholds: Float) -> None:
-        """Count the signals of many episodes: ``[n,H]``, ``[n,H,m]`` and ``[n,H,m]``; NaN: missing.
-
-        What is in doubt of the episodes is for the caller to note.
-        """
-        units = self.interface.units
-        r, g, x = (
-            signals_inside(name, terms, as_floats(name, array, error=InvalidEpisode, missing=True))
-            for name, terms, array in (
-                ("reward", units.reward, rewards),
-                ("constraint", units.constraints, constraints),
-                ("threshold", units.constraints, thresholds),
-            )
-        )
-        meter_episodes(self.declared, self.state, r, g, x, self._x)
+        """Count the signals ``[n,H]``, ``[n,H,m]``, ``[n,H,m]`` of many episodes, in the user's units; NaN: missing."""
+        if self.terms.interface is None:
+            raise InvalidOption("this meter knows no steps of episodes, only their totals.")
+        self.count_sums(sums_of_signals(self.terms.interface, rewards, constraints, thresholds))
 
     @property
     def episodes(self) -> int:
-        """How many were counted."""
+        """The number of episodes counted."""
         return int(self.state.means.counted[0])
 
     @property
@@ -131,8 +104,8 @@ class SafetyMeter(Displayed):
     def mean_bounds(self) -> tuple[Float, Float]:
         """The same divided by the number of episodes; the whole range before the first."""
         if self.episodes == 0:
-            least, width = self.declared.least, self.declared.width
-            scale = np.abs(self.interface.units.constraints.scale)
+            least, width = self.terms.declared.least, self.terms.declared.width
+            scale = self.terms.scale
             return frozen(-scale * (least + width)), frozen(-scale * least)
         return self._read().mean_bounds
 
@@ -142,14 +115,19 @@ class SafetyMeter(Displayed):
         low, high = self._read().reward_bounds
         return float(low), float(high)
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """All that it was made with beside its limits."""
+        return {"delta": self.delta}
+
     def _read(self) -> Evidence:
-        low = np.empty(2 + 2 * self.interface.m)
-        read_meter(self.state, meter_levels(self.interface.m, self.delta), low)
+        low = np.empty(2 + 2 * self.terms.m)
+        read_meter(self.state, meter_levels(self.terms.m, self.delta), low)
         return as_evidence(self, np.array(self.episodes), low)
 
     def _facts(self) -> dict[str, Any]:
         low, high = self.mean_bounds
-        names = self.interface.names
+        names = self.terms.names
         violations = {
             f"violation of {names.limit(i)} an episode": f"{low[i]:.4g} to {high[i]:.4g}"
             for i in range(len(low))
@@ -160,68 +138,30 @@ class SafetyMeter(Displayed):
             **confidence(self.delta, self._read().doubts),
         }
 
-    # Files
-
-    def save(self, path: str | Path) -> None:
-        """Write everything to a file; `load` goes on as if nothing had happened."""
-        write_arrays(path, "meter", *stored(self, delta=self.delta))
-
-    @classmethod
-    def load(cls, path: str | Path) -> SafetyMeter:
-        """Read what `save` wrote; a damaged file is an `InvalidFile`."""
-        arrays, about = read_arrays(path, "meter")
-        try:
-            meter = cls({**about["interface"], "action_mask": arrays["mask"]}, about["delta"])
-            meter.declared, meter.doubts = restored(arrays, about, meter.interface)
-            meter.state = check_meter(meter.state, part(arrays, "state"))
-        except (SafespotError, KeyError, TypeError, ValueError) as problem:
-            raise InvalidFile(f"{path} does not describe a SafetyMeter: {problem}") from None
-        return meter
-
-
-@no_refcount
-def meter_episode(declared: Declared, state: MeterState, episode: InsideEpisode, x: Float) -> None:
-    """`meter_step` for an episode that comes alone."""
-    meter_step(declared, state, episode, x)
+    def _check(self) -> None:
+        check_meter(self.state)
 
 
 @no_refcount
 def meter_episodes(
-    declared: Declared,
-    state: MeterState,
-    rewards: Float,
-    constraints: Float,
-    thresholds: Float,
-    x: Float,
+    declared: Declared, state: MeterState, weight: Float, sums: Float, x: Float
 ) -> None:
-    """The same for many."""
-    for n in range(rewards.shape[0]):
-        count(declared, state, rewards[n], constraints[n], thresholds[n], x)
+    """Count the sums ``[n,2+4m]`` of many episodes; `x` ``[2+2m]`` is a buffer, `weight` ``[m]`` is 1."""
+    for n in range(sums.shape[0]):
+        meter_episode(declared, state, weight, sums[n], x)
 
 
 @inlined
-def meter_step(declared: Declared, state: MeterState, episode: InsideEpisode, x: Float) -> None:
-    """Count one episode; `x` ``[2m]`` is a buffer."""
-    count(declared, state, episode.rewards, episode.constraints, episode.thresholds, x)
-
-
-@inlined
-def count(
-    declared: Declared,
-    state: MeterState,
-    rewards: Float,
-    constraints: Float,
-    thresholds: Float,
-    x: Float,
+def meter_episode(
+    declared: Declared, state: MeterState, weight: Float, sums: Float, x: Float
 ) -> None:
-    """Count an episode's signals; the reward is guessed to be the mean so far."""
-    low, high = reward_shares(declared, rewards)
+    """Count one episode; the reward is guessed to be the mean so far."""
+    state_totals(declared, weight, sums, x)
     for side in range(2):
-        share, powers = low if side == 0 else 1.0 - high, state.reward[side]
+        share, powers = x[0] if side == 0 else x[1], state.reward[side]
         guess = (0.5 + powers[0]) / (state.means.counted[0] + 1.0)
         move_powers(powers, share, share - guess, 1.0)
-    differences(declared, constraints, thresholds, x)
-    observe_changing(state.means, x)
+    observe_changing(state.means, x[2:])
 
 
 @no_refcount
@@ -230,11 +170,6 @@ def read_meter(state: MeterState, levels: Float, low: Float) -> None:
     for side in range(2):
         low[side] = window_sum(state.reward[side], levels[side], state.means.terms)
     sums_of_means(state.means, levels[2:], low[2:])
-
-
-def meter_state(m: int) -> MeterState:
-    """Nothing seen yet."""
-    return MeterState(changing_means(2 * m), np.zeros((2, 4)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -288,11 +223,6 @@ class Evidence(Displayed):
         return curves(self.episodes, lines)
 
 
-def confidence(delta: float, doubts: tuple[str, ...]) -> dict[str, Any]:
-    """How sure bounds are, as it is shown."""
-    return {"confidence": 1.0 - delta} if not doubts else {"not proven": "; ".join(doubts)}
-
-
 def meter_levels(m: int, delta: float) -> Float:
     """``[2+2m]``: ln(1/share) of each bound; two of the reward, then two of each constraint."""
     shares = np.full(2 + 2 * m, (1.0 - REWARD) * delta / (2 * m))
@@ -302,13 +232,10 @@ def meter_levels(m: int, delta: float) -> Float:
 
 def as_evidence(meter: SafetyMeter, n: Int, low: Float) -> Evidence:
     """Return the readings of a meter, from lower bounds ``[.,2+2m]`` of its sums after n ``[.]`` episodes."""
-    declared, interface = meter.declared, meter.interface
-    H, seen = interface.H, np.maximum(n, 1)
+    terms, declared, seen = meter.terms, meter.terms.declared, np.maximum(n, 1)
     # Rows are bounds of sums in [0, n]; an upper one is n less the lower one of what is missing to 1.
-    ends = [low[..., 0] / seen, 1.0 - low[..., 1] / seen]
-    first, second = (interface.units.reward.total_outside(H * end, H) for end in ends)
-    least, width = declared.least, declared.width
-    scale = np.abs(interface.units.constraints.scale)
+    reward = terms.reward_outside(low[..., 0] / seen, 1.0 - low[..., 1] / seen)
+    least, width, scale = declared.least, declared.width, terms.scale
     lower = n[..., None] * least + width * low[..., 2::2]
     upper = n[..., None] * (least + width) - width * low[..., 3::2]
     upper = np.maximum(upper, lower)
@@ -316,54 +243,13 @@ def as_evidence(meter: SafetyMeter, n: Int, low: Float) -> Evidence:
         delta=meter.delta,
         episodes=n,
         violation_bounds=(frozen(-scale * upper), frozen(-scale * lower)),
-        reward_bounds=(frozen(first), frozen(np.maximum(first, second))),
+        reward_bounds=(frozen(reward[0]), frozen(reward[1])),
         doubts=meter.doubts.sentences(),
     )
 
 
-def as_delta(delta: float) -> float:
-    """`delta` as a probability."""
-    # Below that, 1 - delta cannot be told from 1.
-    if isinstance(delta, bool) or not isinstance(delta, (int, float)) or not 1e-15 <= delta < 1.0:
-        raise InvalidOption(f"delta must be a number from 1e-15 to 1, 1 excluded, got {delta!r}.")
-    return float(delta)
-
-
-def stored(counting: Any, **more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what a file of a meter or an alarm holds: arrays, and a description for JSON."""
-    interface, declared = counting.interface, counting.declared
-    arrays = flatten(counting.state, "state.")
-    arrays |= {f"declared.{name}": getattr(declared, name) for name in DECLARED}
-    arrays["mask"] = np.ascontiguousarray(interface.mask)
-    doubts = dict(vars(counting.doubts))
-    return arrays, {"interface": interface.arguments, "doubts": doubts, **more}
-
-
-def restored(
-    arrays: Mapping[str, Any], about: Mapping[str, Any], interface: Interface
-) -> tuple[Declared, Doubts]:
-    """Return what a file says was declared and is in doubt; `InvalidFile` where it cannot have been."""
-    alpha, values, limits = (arrays[f"declared.{name}"] for name in DECLARED)
-    m, H = interface.m, interface.H
-    for array, shape in (
-        (alpha, (m,) if len(alpha) else (0,)),
-        (values, (2, m)),
-        (limits, (2, m)),
-    ):
-        if (
-            array.dtype != np.float64
-            or array.shape != shape
-            or not (np.abs(array - H / 2) <= H / 2).all()
-        ):
-            raise InvalidFile("the totals that it declares are none of these episodes")
-    if (values[0] >= values[1]).any() or (limits[0] > limits[1]).any():
-        raise InvalidFile("the totals that it declares are none of these episodes")
-    return derived(H, alpha, values, limits), Doubts.read(about["doubts"])
-
-
-def check_meter(fresh: MeterState, arrays: Mapping[str, Any]) -> MeterState:
-    """Return the state that a file holds, if it can belong to a meter that began with `fresh`."""
-    state: MeterState = rebuild(fresh, arrays)
+def check_meter(state: MeterState) -> None:
+    """Raise unless the state of a file can be that of a meter."""
     means, n, reward = state.means, state.means.counted[0], state.reward
     if not (
         n >= 0.0
@@ -375,4 +261,3 @@ def check_meter(fresh: MeterState, arrays: Mapping[str, Any]) -> MeterState:
         and (reward[:, [0, 1, 3]] >= 0.0).all()
     ):
         raise InvalidFile("its numbers contradict each other")
-    return state

@@ -94,19 +94,32 @@ def set_powers_aside(product: Float, power: Float) -> None:
         power[k] += exponent
 
 
-@no_refcount
-def sums_of_means(state: ChangingMeans, level: Float, lower: Float) -> None:
-    """``lower[r]``: bounds of ``sum_t E_t``, each with share exp(-level[r]).
+@inlined
+def sum_of_means(state: ChangingMeans, r: int, level: float) -> float:
+    """Return the bound of ``sum_t E_t`` of row r, with share exp(-level).
 
     With u = sum E - sum x it is sum E - sum c = u + drift, and u solves
     ``sum_k prior_k product_k exp(-l_k (u + drift_k)) = 1/share``.
     """
     terms = state.terms
+    for k in range(terms.shape[0]):
+        size = math.log(state.product[r, k]) + LN2 * state.power[r, k]
+        terms[k] = LOG_PRIOR[k] + size - WEIGHTS[k] * state.drift[r, k]
+    return float(max(0.0, state.total[r] + crossing(terms, WEIGHTS, level)))
+
+
+@no_refcount
+def sums_of_means(state: ChangingMeans, level: Float, lower: Float) -> None:
+    """Write ``lower[r]``: bounds of ``sum_t E_t``, each with share exp(-level[r])."""
     for r in range(lower.shape[0]):
-        for k in range(terms.shape[0]):
-            size = math.log(state.product[r, k]) + LN2 * state.power[r, k]
-            terms[k] = LOG_PRIOR[k] + size - WEIGHTS[k] * state.drift[r, k]
-        lower[r] = max(0.0, state.total[r] + crossing(terms, WEIGHTS, level[r]))
+        lower[r] = sum_of_means(state, r, level[r])
+
+
+@no_refcount
+def observe_many_changing(state: ChangingMeans, x: Float) -> None:
+    """Count numbers ``[n,rows]`` in [0,1], row after row."""
+    for n in range(x.shape[0]):
+        observe_changing(state, x[n])
 
 
 @inlined
@@ -238,19 +251,43 @@ def read_fixed(targets: Targets, state: FixedMeans, r: int, level: float) -> Non
     best one so far counts.
     """
     if state.counted[r] > 0.0:
-        terms = state.terms
-        for k in range(terms.shape[0]):
-            size = math.log(state.product[r, k]) + LN2 * state.power[r, k]
-            terms[k] = targets.log_prior[k] + size + state.offset[r, k]
-        state.lower[r] = min(max(state.lower[r], crossing(terms, state.slope[r], level)), 1.0)
+        log_terms(targets, state, r)
+        bound = crossing(state.terms, state.slope[r], level)
+        state.lower[r] = min(max(state.lower[r], bound), 1.0)
 
 
 @inlined
-def read_when_due(targets: Targets, state: FixedMeans, r: int, level: float) -> None:
-    """`read_fixed` at counts that grow geometrically, so that reading costs next to nothing per episode."""
-    if state.counted[r] >= state.due[r]:
-        read_fixed(targets, state, r, level)
-        state.due[r] = state.counted[r] + max(1.0, math.floor(state.counted[r] / PATIENCE))
+def log_terms(targets: Targets, state: FixedMeans, r: int) -> None:
+    """Write into ``state.terms`` those of row r: its evidence is ``sum_k exp(terms_k - slope_k mu)``."""
+    for k in range(state.terms.shape[0]):
+        size = math.log(state.product[r, k]) + LN2 * state.power[r, k]
+        state.terms[k] = targets.log_prior[k] + size + state.offset[r, k]
+
+
+@inlined
+def is_due(state: FixedMeans, r: int) -> bool:
+    """Return whether row r is to be read now: counts grow geometrically, so that reading costs next to nothing."""
+    if state.counted[r] < state.due[r]:
+        return False
+    state.due[r] = state.counted[r] + max(1.0, math.floor(state.counted[r] / PATIENCE))
+    return True
+
+
+@no_refcount
+def observe_many_fixed(targets: Targets, state: FixedMeans, x: Float) -> None:
+    """Count numbers ``[n,rows]`` in [0,1], row after row."""
+    for n in range(x.shape[0]):
+        for r in range(x.shape[1]):
+            observe_fixed(targets, state, r, x[n, r])
+
+
+def lower_bounds(x: Float, levels: Float) -> Float:
+    """Return lower bounds of means that do not change, of ``[n,rows]`` in [0,1], each with share exp(-level)."""
+    weights, state = targets(len(x)), fixed_means(len(levels))
+    observe_many_fixed(weights, state, np.ascontiguousarray(x))
+    for r, level in enumerate(levels):
+        read_fixed(weights, state, r, level)
+    return state.lower
 
 
 # A mean per sample, where an episode's samples may share their noise

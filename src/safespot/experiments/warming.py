@@ -9,7 +9,6 @@ from typing import Any
 
 from .. import learners
 from ..judging.certify import certify
-from ..kernels.jit import compiled_at_once
 from ..model.problem import Problem
 from ..model.simulation import play, streams
 from ..training.learn import learn
@@ -43,11 +42,6 @@ def warm(workers: int = 2) -> Iterator[str]:
 
 def compile_for(chore: str) -> None:
     """Do something small of this kind, so that what it calls is compiled and kept on the disk."""
-    with compiled_at_once():
-        _do(chore)
-
-
-def _do(chore: str) -> None:
     setting = Setting(make_problem("random", {"states": 3, "actions": 2, "horizon": 3, "seed": 1}))
     problem = setting.problem
     name, given = LOOPS.get("spot" if chore == JUDGES else chore, (chore, {}))

@@ -26,8 +26,6 @@ import numpy as np
 from ..arrays import Episode, Float, Policy, as_count, first
 from ..display import Displayed
 from ..errors import InvalidEpisode, InvalidOption, unknown
-from ..evidence.differences import check_totals, declare
-from ..evidence.interface import make_interface, with_limits
 from ..model.outcome_tables import (
     Ending,
     absorbing_states,
@@ -36,8 +34,10 @@ from ..model.outcome_tables import (
 )
 from ..model.problem import Problem
 from ..model.transitions import pick
+from ..signals.interface import make_interface, with_limits
 from ..signals.limits import Limits
-from ..units import ROUNDING, within
+from ..signals.totals import checked_sums, declare
+from ..units import ROUNDING
 from .actions import Actions
 from .discretizers import Discretizer, make_discretizer
 from .probing import probe
@@ -125,7 +125,8 @@ class BlackBox(Displayed):
         ranges = self.interface["ranges"]
         bounds = np.array([ranges["reward"], *ranges["constraints"] * 2])
         self._bounds = low, high = bounds.T.copy()  # [1+2m] each
-        self._tolerated = low - ROUNDING * (high - low), high + ROUNDING * (high - low)
+        room = ROUNDING * (high - low)
+        self._tolerated = (low - room)[:, None], (high + room)[:, None]
         self._padded = [self._padding(ending) for ending in absorbing]
 
     def _declared_interface(self, horizon: int | None, known: dict[str, Any]) -> dict[str, Any]:
@@ -146,7 +147,8 @@ class BlackBox(Displayed):
         m, H = self._known.m, self._known.H
         payoffs = ending.payoffs(m, error=InvalidOption)
         steps = np.append(payoffs, np.full(m, np.nan))[:, None]
-        if not (self._clip or within(steps[: 1 + m], 1, *self._tolerated)):
+        least, most = (bound[: 1 + m] for bound in self._tolerated)
+        if not (self._clip or ((least <= steps[: 1 + m]) & (steps[: 1 + m] <= most)).all()):
             raise InvalidOption(
                 f"an ending pays and counts {payoffs.tolist()} a step, outside the declared ranges "
                 f"{self._bounds.T[: 1 + m].tolist()}. Declare wider ranges, or clip=True."
@@ -201,12 +203,11 @@ class BlackBox(Displayed):
         clipped = 0
         if self._clip:
             shown = signals[: 1 + m]
-            least, most = (bound[: 1 + m, None] for bound in self._tolerated)
+            least, most = (bound[: 1 + m] for bound in self._tolerated)
             clipped = int(np.count_nonzero((shown < least) | (shown > most)))
             low, high = (bound[: 1 + m, None] for bound in self._bounds)
             signals[: 1 + m] = shown.clip(low, high)
-        if not within(signals, steps, *self._tolerated):
-            self._complain(signals[:, :steps])
+        self._check_ranges(signals[:, :steps])
         constraints, thresholds = signals[1 : 1 + m].T, signals[1 + m :].T
         if m > 1:  # a single column lies in order already
             constraints, thresholds = constraints.copy(), thresholds.copy()
@@ -214,14 +215,16 @@ class BlackBox(Displayed):
             states, actions, signals[0], constraints, thresholds, clipped=clipped, hint_total=total
         )
         if self._declared is not None:
-            check_totals(self._declared, self._known.check(episode))
+            checked_sums(self._declared, self._known.check(episode))
         return episode
 
-    def _complain(self, signals: Float) -> None:
+    def _check_ranges(self, signals: Float) -> None:
         """Raise if a signal lies outside its range, unless it belongs to a threshold sample that is missing."""
-        m, (low, high) = self.interface["constraints"], self._bounds
-        least, most = (bound[:, None] for bound in self._tolerated)
+        least, most = self._tolerated
         fine = (signals >= least) & (signals <= most)
+        if fine.all():
+            return
+        m, (low, high) = self.interface["constraints"], self._bounds
         fine[1 + m :] |= np.isnan(signals[1 + m :]).all(axis=0)
         if not fine.all():
             h, c = first(~fine.T)
@@ -299,7 +302,7 @@ class BlackBox(Displayed):
             shares = numbers(total, (m, 1)).astype(np.float64) / H
         except (TypeError, ValueError):
             raise at(step, TOTAL, f"{m} number(s) are needed, got {total!r}.") from None
-        low, high = (bound[1 + m :, None] for bound in self._tolerated)
+        low, high = (bound[1 + m :] for bound in self._tolerated)
         if not ((shares >= low) & (shares <= high)).all():
             raise at(
                 step,

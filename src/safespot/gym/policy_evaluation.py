@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike
 from ..arrays import Float, as_count, as_policy, frozen
 from ..display import Displayed
 from ..errors import InvalidOption
-from ..evidence.doubts import Doubts
-from ..evidence.interface import make_interface
 from ..model.simulation import streams
 from ..names import Names
+from ..signals.doubts import Doubts
+from ..signals.interface import make_interface
 from .black_box import BlackBox, as_box
 
 

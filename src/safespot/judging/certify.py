@@ -19,7 +19,7 @@ from ..arrays import as_count
 from ..data.logs import Log
 from ..errors import InvalidOption
 from ..evidence.certificate import Certificate
-from ..evidence.meter import as_delta
+from ..evidence.counter import as_delta
 from ..learners.learner import Learner
 from ..signals.limits import Limits
 from ..storage.durable import DurableLearner

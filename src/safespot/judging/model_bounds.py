@@ -9,14 +9,15 @@ once. Backward from the last step,
 enclose the value of any Markov policy, chosen from the same data or not, because the bound on the transitions holds
 for every value function at once. A pair without data has the bounds 0 and `remaining`.
 
-In terms of gaps to the cap, the upper bound is the recursion of truncated evaluation (`spot.planning`) on
-``1 - g_hat - phi``; the lower bound is the same recursion on ``g_hat - phi``. One evaluation does both.
+In terms of gaps to the cap, the upper bound is the same recursion as the lower one, on ``1 - g_hat - phi`` in place of
+``g_hat - phi``. One evaluation does both.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,17 +27,18 @@ from ..errors import InvalidOption
 from ..evidence.certificate import (
     Bounds,
     Certificate,
-    data_digest,
     issue,
     more_episodes,
     policy_digest,
 )
-from ..evidence.totals import Totals, bounds_at
-from ..kernels.jit import kernel
+from ..files import checksum
 from ..learners.learner import Learner
-from ..spot.optimism import Radii, pair_bonus, threshold_bounds, transition_radius
-from ..spot.planning import evaluate_policy
-from ..spot.visits import Statistics
+from ..learners.pooling import pool
+from ..learners.radii import bernstein, means
+from ..learners.threshold_totals import HintTotals, bounds_at
+from ..planning.counted import Pooled
+from ..signals.terms import interface_terms
+from ..spot.optimism import Radii, threshold_bounds
 
 LEAST = math.log(20.0)  # ln(SAHT/delta) from which the radii are proven (D3)
 
@@ -45,8 +47,10 @@ class LearnedModel(NamedTuple):
     """What a learner's data say, in inside units, and how far they can be from the truth."""
 
     means: Float  # [1+m, H, S*A]: reward, then constraints; 0 where nothing was seen
+    rows: tuple[
+        Any, ...
+    ]  # H sparse arrays [S*A, S]: transitions as counted; empty where nothing was seen
     phi: Float  # [H, S*A]: the error of a pair; infinite where too little was seen
-    weight: Float  # [H, S*A]: 1 / n; 0 where nothing was seen
     start: Float  # [S]: the start distribution, as far as it is known
     phi_0: float  # the error of the start; 0 where it is known
     lower: Float  # [m]: of the thresholds
@@ -74,7 +78,7 @@ def judge_by_data(learner: Learner, policy: ArrayLike | None) -> Certificate:
         reward=(reward[0], reward[1]),
     )
     return issue(
-        f,
+        interface_terms(f, learner.declared),
         bounds,
         learner.options.delta,
         episodes=finished,
@@ -87,9 +91,16 @@ def judge_by_data(learner: Learner, policy: ArrayLike | None) -> Certificate:
         assumptions=_assumptions(learner),
         subject="policy",
         policy_digest=policy_digest(pi),
-        data_digest=data_digest(learner),
+        data_digest=_data_digest(learner),
         doubts=learner.doubts.sentences(model=True),
     )
+
+
+def _data_digest(learner: Learner) -> str:
+    """Return the digest of what a certificate of this learner rests on: its data, T and delta."""
+    data = {k: v for k, v in learner.arrays().items() if k not in ("logits", "lam")}
+    options = ("episodes", "delta", "thresholds")
+    return checksum(data, {name: getattr(learner.options, name) for name in options})
 
 
 def gather(learner: Learner) -> LearnedModel:
@@ -108,18 +119,15 @@ def gather(learner: Learner) -> LearnedModel:
             "certify(problem, policy)."
         )
     radii, statistics = proven(learner.rates.radii), learner.statistics
-    n = statistics.n
-    phi = np.empty(n.shape)
-    for h in range(f.H):
-        # An error in a transition reaches as far as the values after it, which lie in [0, H - 1 - h].
-        step_bonuses(radii._replace(H=float(f.H - 1 - h)), statistics, h, phi[h])
+    pooled = pool(statistics, replace(f, stationary=False))
     start, phi_0 = np.zeros(f.S), 0.0
     if f.start is not None:
         start[f.start] = 1.0
     elif finished > 0:
-        start, phi_0 = statistics.starts / finished, transition_radius(radii, float(finished))
+        start = statistics.starts / finished
+        phi_0 = f.H * math.sqrt((radii.S + radii.L_p) / finished)
     lower, upper = learner.state.lower.copy(), learner.state.upper.copy()
-    if isinstance(learner.window, Totals):
+    if isinstance(learner.window, HintTotals):
         if learner.options.window < 1.0:
             raise InvalidOption(
                 "bounds of a window's mean threshold, as estimator='total' has them with window < 1, certify nothing: "
@@ -129,9 +137,9 @@ def gather(learner: Learner) -> LearnedModel:
         lower, upper = bounds_at(learner.window, math.log(10.0 * f.m / learner.options.delta))
     elif learner.options.thresholds is None:
         threshold_bounds(radii, learner.window, lower, upper)
-    visits = np.maximum(n, 1)
-    weight = np.where(n > 0, 1.0 / visits, 0.0)
-    return LearnedModel(statistics.sums / visits, phi, weight, start, phi_0, lower, upper)
+    rows = pooled.matrices(pooled.counts / pooled.n.ravel()[pooled.pairs])
+    phi = pair_errors(radii, pooled)
+    return LearnedModel(means(pooled), rows, phi, start, phi_0, lower, upper)
 
 
 def proven(radii: Radii) -> Radii:
@@ -147,11 +155,19 @@ def proven(radii: Radii) -> Radii:
     )  # fmt: skip
 
 
-@kernel
-def step_bonuses(radii: Radii, statistics: Statistics, h: int, phi: Float) -> None:
-    """The bonus of every pair of step h."""
-    for pair in range(phi.shape[0]):
-        phi[pair] = pair_bonus(radii, statistics, h, pair)
+def pair_errors(radii: Radii, pooled: Pooled) -> Float:
+    """Return phi ``[H, S*A]``; infinite for n <= 1.
+
+    An error in a transition reaches as far as the values after it, which lie in [0, H - 1 - h].
+    """
+    n, pairs = pooled.n, pooled.pairs
+    _, radius = bernstein(radii, n.ravel()[pairs], pooled.counts)
+    sums = np.bincount(pairs, radius, n.size).reshape(n.shape)
+    visits = np.maximum(n, 1.0)
+    plain = radii.bonus_scale * np.sqrt((radii.S + radii.L_p) / visits)
+    signal = radii.bonus_scale * np.sqrt(radii.L_r / visits)
+    ahead = np.arange(len(n) - 1.0, -1.0, -1.0)[:, None]
+    return np.where(n > 1.0, signal + ahead * np.minimum(plain, sums), np.inf)
 
 
 class _Spread(NamedTuple):
@@ -165,27 +181,24 @@ def _evaluate(
     learner: Learner, evidence: LearnedModel, pi: Policy
 ) -> tuple[Float, Float, Float, _Spread]:
     """Lower and upper bounds of a policy's values, their plain estimates, ``[1+m]`` each, and what lies between."""
-    means, phi = evidence.means, evidence.phi
-    components, H, _ = means.shape
+    mean, phi = evidence.means, evidence.phi
+    components, H, _ = mean.shape
     unseen = np.isinf(phi)
     remaining = np.arange(H, 0, -1.0)[:, None]
     deficit = np.concatenate(
         [
-            1.0 - means - phi,  # gaps of the upper bounds
-            means - phi,  # the lower bounds themselves
-            means,
+            1.0 - mean - phi,  # gaps of the upper bounds
+            mean - phi,  # the lower bounds themselves
+            mean,
             np.where(unseen, 0.0, phi)[None],
             np.where(unseen, remaining, 0.0)[None],
         ]
     )
-    _, values = evaluate_policy(
-        learner.statistics.successors,
-        deficit,
-        evidence.weight,
-        np.array(pi),
-        np.zeros(len(deficit) - 1),
-    )
-    at_start = ((H - values) * evidence.start).sum(axis=1)
+    ahead = np.zeros((len(deficit), len(evidence.start)))
+    for h in range(H - 1, -1, -1):
+        D = np.maximum(deficit[:, h] + (evidence.rows[h] @ ahead.T).T, 0.0)
+        ahead = (pi[h] * D.reshape(-1, *pi[h].shape)).sum(axis=2)
+    at_start = (ahead * evidence.start).sum(axis=1)
     gap, low, guess, (radii, unexplored) = np.split(at_start, np.arange(1, 4) * components)
     # D5: the error of a learned start is one more step's.
     upper = H - (gap - evidence.phi_0).clip(0.0)

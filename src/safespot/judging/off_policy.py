@@ -28,20 +28,15 @@ from numpy.typing import ArrayLike
 from ..arrays import Bool, Episode, Float, Policy, as_policy
 from ..data.logs import Log
 from ..errors import InvalidModel, InvalidOption
-from ..evidence.behaviour import as_behaviour
 from ..evidence.certificate import Certificate, issue, policy_digest
-from ..evidence.differences import Declared, declare
-from ..evidence.interface import Interface, make_interface
-from ..evidence.meter import as_delta
-from ..evidence.statements import (
-    as_bounds,
-    assumed_of_thresholds,
-    episode_sums,
-    levels,
-    lower_bounds,
-    statements,
-)
+from ..evidence.counter import as_delta
+from ..evidence.sequences import lower_bounds
+from ..evidence.trial import as_bounds, statement_levels, thresholds_assumption
 from ..files import checksum
+from ..signals.behavior import as_behaviour
+from ..signals.interface import Interface, make_interface
+from ..signals.terms import Terms, interface_terms
+from ..signals.totals import Declared, check_sums, declare, episode_sums
 
 PILOT = 4  # one episode in so many chooses where weights are clipped
 FEWEST = 8  # episodes of a log
@@ -147,7 +142,7 @@ def evaluate_log(
     declared = declare(f)
     weights = _weights(log, f, pi, behaviour)
     pilot = np.arange(len(weights)) % PILOT == PILOT - 1
-    level = levels(declared, delta)
+    level = statement_levels(declared, delta)
     stated = _stated(f, declared, log.episodes)
     clips = [_best_clip(each, weights, pilot, x) for each, x in zip(stated, level, strict=True)]
     scale = np.array([s.reach * c + s.spare for s, c in zip(stated, clips, strict=True)])
@@ -156,7 +151,7 @@ def evaluate_log(
     shift, unit = np.array([(each.shift, each.unit) for each in stated]).T
     low = ((scale * lower_bounds(rows, level) - shift) / unit).clip(0.0, 1.0)
     return LogEvaluation(
-        _certificate(log, f, declared, pi, delta, low, rows),
+        _certificate(log, interface_terms(f, declared), pi, delta, low, rows),
         effective_episodes(weights[~pilot, -1]),
     )
 
@@ -207,10 +202,10 @@ class _Statement(NamedTuple):
 
 
 def _stated(f: Interface, declared: Declared, episodes: tuple[Episode, ...]) -> list[_Statement]:
-    """The statements of `evidence.statements`, in their order: two sides of reward, differences, values, thresholds."""
+    """Return the statements of `signals.totals.state_totals`, in their order."""
     inside = [f.check(episode) for episode in episodes]
     totals = np.array([episode_sums(e) for e in inside])
-    statements(declared, f.H, totals)  # raises where a total lies outside of what was declared
+    check_sums(declared, totals)  # raises where a total lies outside of what was declared
     H, m, learned = float(f.H), f.m, not len(declared.alpha)
     under, over = np.split(totals[:, 2 + 2 * m :], 2, axis=1)
     low, high = declared.limits
@@ -267,12 +262,12 @@ def _best_clip(statement: _Statement, weights: Float, pilot: Bool, level: float)
 
 
 def _certificate(
-    log: Log, f: Interface, declared: Declared, pi: Policy, delta: float, low: Float, rows: Float
+    log: Log, terms: Terms, pi: Policy, delta: float, low: Float, rows: Float
 ) -> Certificate:
     n = len(rows)
     return issue(
-        f,
-        as_bounds(declared, f, low),
+        terms,
+        as_bounds(terms, low),
         delta,
         episodes=n,
         difference_confidence=1.0 - 2.0 * delta,
@@ -287,7 +282,7 @@ def _certificate(
             "both them and what followed (no hidden confounding)",
             "every episode counts, whatever came of it, and their law does not change",
             "every signal, and every total of an episode, lies in its declared range",
-            assumed_of_thresholds(declared),
+            thresholds_assumption(terms.declared),
         ),
         subject="policy",
         policy_digest=policy_digest(pi),

@@ -15,7 +15,7 @@ of a difference share what a start has.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,14 +23,14 @@ from ..arrays import Bool, Float, Int, Policy
 from ..data.logs import Log
 from ..errors import InvalidOption
 from ..evidence.certificate import Certificate, issue, policy_digest
-from ..evidence.differences import Declared, declare
-from ..evidence.doubts import Doubts
-from ..evidence.interface import Interface, as_known
-from ..evidence.sequences import changing_means, observe_changing, sums_of_means
-from ..evidence.statements import as_bounds, episode_sums, levels, statements
+from ..evidence.sequences import changing_means, observe_many_changing, sums_of_means
+from ..evidence.trial import as_bounds, statement_levels
 from ..files import checksum
-from ..kernels.jit import no_refcount
+from ..signals.doubts import Doubts
+from ..signals.interface import as_known
 from ..signals.limits import Limits
+from ..signals.terms import Terms, interface_terms
+from ..signals.totals import episode_sums, statements
 from ..storage.durable import DurableLearner
 from ..training.metering import MOST_SUMS
 from ..training.run import Run
@@ -41,8 +41,7 @@ STARTS = tuple(sorted([*(2**k for k in range(5, 37)), *(3 * 2 ** (k - 1) for k i
 class Past(NamedTuple):
     """Episodes that were played."""
 
-    interface: Interface
-    declared: Declared
+    terms: Terms
     numbers: Int  # [n]: those that the learner's own policies played
     sums: Float  # [n, 2+4m], see `episode_sums`
     moved: Bool  # [n+1]: whether the policy was another one than before; at last whether the coming one is
@@ -69,13 +68,13 @@ def judge_played(past: Past, delta: float) -> Certificate:
     """Return what is proven of the episodes from the start that proves most."""
     if len(past.numbers) == 0:
         raise InvalidOption("no episode was played yet: there is nothing to certify.")
-    rows = np.ascontiguousarray(statements(past.declared, past.interface.H, past.sums))
+    rows = np.ascontiguousarray(statements(past.terms.declared, past.sums))
     best = max(_candidates(past, rows, delta), key=lambda each: each.preference)
     rows, since = rows[best.start :], int(past.numbers[best.start])
     subject = _subject(past, best.start)
     return issue(
-        past.interface,
-        as_bounds(past.declared, past.interface, best.low),
+        past.terms,
+        as_bounds(past.terms, best.low),
         delta,
         episodes=len(rows),
         basis=(
@@ -110,10 +109,8 @@ def past_of_run(run: Run) -> Past:
             f"this run keeps no sums of its {run.played:,} episodes, so that nothing is left to certify; a run has "
             f"them up to {MOST_SUMS:,} episodes. Learn in shorter runs, or try its policy: certify(problem, policy)."
         )
-    meter = run.learner.make_meter()
     return Past(
-        interface=meter.interface,
-        declared=meter.declared,
+        terms=run.learner.make_meter().terms,
         numbers=run.first + np.arange(run.played),
         sums=run.sums.totals,
         moved=run.sums.moved,
@@ -125,7 +122,7 @@ def past_of_run(run: Run) -> Past:
 
 def past_of_durable(durable: DurableLearner) -> Past:
     """Return the episodes that a durable learner's own policies played, gone through again."""
-    meter = durable.learner.make_meter()
+    terms, known = durable.learner.make_meter().terms, durable.interface
     numbers, sums, moved = list[int](), list[Float](), list[bool]()
     last: Policy | None = None
     for number, (policy, episode) in enumerate(durable.replay(), durable.first):
@@ -134,12 +131,11 @@ def past_of_durable(durable: DurableLearner) -> Past:
         same = last is not None and np.array_equal(policy, last)
         last = last if same else policy.copy()
         numbers.append(number)
-        sums.append(episode_sums(meter.interface.check(episode)))
+        sums.append(episode_sums(known.check(episode)))
         moved.append(not same)
     moved.append(last is None or not np.array_equal(durable.policy, last))
     return Past(
-        interface=meter.interface,
-        declared=meter.declared,
+        terms=terms,
         numbers=np.array(numbers),
         sums=np.array(sums),
         moved=np.array(moved),
@@ -158,8 +154,7 @@ def past_of_log(log: Log, limits: Limits = None) -> Past:
     if log.rejected:
         source += f" ({len(log.rejected):,} others were rejected)"
     return Past(
-        interface=known,
-        declared=declare(known),
+        terms=interface_terms(known),
         numbers=np.arange(1, n + 1),
         sums=np.array([episode_sums(known.check(episode)) for episode in log.episodes]),
         moved=np.ones(n + 1, np.bool_),
@@ -174,13 +169,13 @@ def past_of_log(log: Log, limits: Limits = None) -> Past:
 
 def _candidates(past: Past, rows: Float, delta: float) -> Iterator[_Candidate]:
     """Yield what the episodes from each start on prove, each with its share of delta."""
-    n, m = len(rows), past.interface.m
+    n, m, declared = len(rows), past.terms.m, past.terms.declared
     for start, share in starts(n, delta):
         state, low = changing_means(rows.shape[1]), np.empty(rows.shape[1])
-        watch_changing(state, rows[start:])
-        sums_of_means(state, levels(past.declared, share, moving=True), low)
+        observe_many_changing(state, rows[start:])
+        sums_of_means(state, statement_levels(declared, share, moving=True), low)
         low /= n - start
-        room = past.declared.least + past.declared.width * low[2 : 2 + 2 * m : 2]
+        room = declared.least + declared.width * low[2 : 2 + 2 * m : 2]
         yield _Candidate(start, low, room)
 
 
@@ -190,13 +185,6 @@ def starts(n: int, delta: float) -> Iterator[tuple[int, float]]:
     for start in STARTS:
         if start < n:
             yield start, delta / (2.0 * len(STARTS))
-
-
-@no_refcount
-def watch_changing(state: Any, rows: Float) -> None:
-    """Count statements ``[n, .]`` of episodes whose policies may change."""
-    for n in range(rows.shape[0]):
-        observe_changing(state, rows[n])
 
 
 ABOUT = {
@@ -211,7 +199,7 @@ ABOUT = {
 def _assumptions(past: Past, subject: str) -> tuple[str, ...]:
     limits = (
         "the thresholds are the ones that were given"
-        if len(past.declared.alpha)
+        if len(past.terms.declared.alpha)
         else "the thresholds will be what they were on average over these episodes; a step without a sample counts as "
         "the worst in either direction"
     )

@@ -25,11 +25,9 @@ from ..data.empirical import pool_log
 from ..data.logs import Log
 from ..errors import InvalidFile, InvalidOption
 from ..evidence.certificate import Bounds, Certificate, issue, policy_digest
-from ..evidence.differences import Declared, declare
-from ..evidence.interface import Interface, make_interface
+from ..evidence.counter import as_delta
 from ..evidence.lengths import episodes_needed
-from ..evidence.meter import as_delta
-from ..evidence.statements import episode_sums, lower_bounds, statements
+from ..evidence.sequences import lower_bounds
 from ..files import checksum
 from ..learners.epoch_options import Recipe
 from ..learners.options import AnyOptions
@@ -38,6 +36,9 @@ from ..learners.stationarity import contradictions_of
 from ..planning.counted import Known, Pooled, count_model, imagine
 from ..planning.errors import standard_errors
 from ..planning.process import Plan
+from ..signals.interface import Interface, make_interface
+from ..signals.terms import interface_terms
+from ..signals.totals import Declared, declare, episode_sums, statements
 from . import reasons
 from .certify import certify
 from .reasons import Estimate, Followed, Seen
@@ -191,7 +192,7 @@ def proven_limits(log: Log, delta: float = 0.05) -> tuple[Float, Float]:
 
 def _look(log: Log, f: Interface, declared: Declared, delta: float) -> Seen:
     totals = np.array([episode_sums(f.check(episode)) for episode in log.episodes])
-    rows, m = statements(declared, f.H, totals), f.m
+    rows, m = statements(declared, totals), f.m
     # The two sums are one but for unfinished episodes, whose rewards and constraints count at their least.
     reward, _, value, _, under, over = np.split(totals, [1, 2, 2 + m, 2 + 2 * m, 2 + 3 * m], axis=1)
     lower, upper = least, most = declared.limits
@@ -299,7 +300,7 @@ def _unproven(
         reward=(ends[0], ends[1]),
     )
     return issue(
-        f,
+        interface_terms(f, declared),
         bounds,
         delta,
         episodes=0,

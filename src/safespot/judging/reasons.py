@@ -10,9 +10,9 @@ import numpy as np
 from ..arrays import Bool, Float, place
 from ..data.logs import SHOWN, Log
 from ..evidence.certificate import Certificate
-from ..evidence.differences import Declared
-from ..evidence.interface import Interface
 from ..planning.process import Plan
+from ..signals.interface import Interface
+from ..signals.totals import Declared
 
 
 class Seen(NamedTuple):

@@ -1,9 +1,6 @@
-"""Trials: fresh episodes of one fixed policy, until its safety is decided.
+"""Where the episodes of a trial come from: a problem, an environment, a log, or records of episodes.
 
-An episode's difference D, its constraint signals less its threshold samples, has the mean V_g - alpha: one statement
-for each constraint and side, no model, and no union over policies. The bounds hold at every moment at once, so that a
-trial stops as soon as everything is decided (`evidence.statements`, `evidence.sequences.FixedMeans`). Values,
-thresholds and the reward are bounded beside it by the same sequence, to be read.
+The trial itself is `evidence.trial.Trial`, which counts one after the other and stops as soon as everything is decided.
 """
 
 from __future__ import annotations
@@ -18,33 +15,23 @@ from numpy.typing import ArrayLike
 from ..arrays import Episode, Float, Policy, as_count, as_policy
 from ..data.logs import Log
 from ..errors import InvalidEpisode, InvalidOption
-from ..evidence.behaviour import as_behaviour
-from ..evidence.certificate import Certificate, issue, policy_digest
-from ..evidence.differences import Declared, declare
-from ..evidence.doubts import Doubts
-from ..evidence.interface import Interface, as_known
-from ..evidence.sequences import STEADY, fixed_means, read_fixed, targets
-from ..evidence.statements import (
-    add_sums,
-    as_bounds,
-    assumed_of_thresholds,
-    episode_sums,
-    levels,
-    statements,
-    watch,
-)
-from ..files import checksum
+from ..evidence.certificate import Certificate
+from ..evidence.sequences import STEADY
+from ..evidence.trial import Trial
 from ..kernels.jit import kernel
 from ..model.cmdp import Model
 from ..model.problem import Problem
 from ..model.simulation import Laws, Noise, Streams, as_laws, draw_noise, play_kernel
+from ..signals.behavior import as_behaviour
+from ..signals.doubts import Doubts
+from ..signals.interface import Interface, as_known, with_limits
 from ..signals.limits import Limits
+from ..signals.totals import add_sums, episode_sums
 
 if TYPE_CHECKING:
     from ..gym.black_box import BlackBox
 
-FIRST_LOOK = 64  # episodes of compiled play before a trial looks for the first time
-CHUNK = 2**12  # episodes played at once
+CHUNK = 2**8  # episodes whose noise is drawn at once
 STREAM = 6  # spawn keys (6, k): another noise than that of any training with the same seed
 
 
@@ -53,7 +40,7 @@ class Source(NamedTuple):
 
     interface: Interface
     policy: Policy  # [H, S, A]
-    batches: Iterator[Float]  # of the sums [n, 2+4m] of episodes, see `episode_sums`
+    sums: Iterator[Float]  # of the sums [2+4m] of episodes, inside, one by one
     length: int | None  # how many there are; None: as many as are asked for
     doubts: Doubts  # of the episodes that were taken
 
@@ -77,53 +64,14 @@ def try_policy(
     if episodes is not None:
         planned = as_count("episodes", episodes, least=1, error=InvalidOption)
     most = planned if most is None else as_count("most", most, least=1, error=InvalidOption)
-    declared = declare(source.interface)
-    x, low = _watch_until_decided(source, declared, planned, most, delta)
-    return issue(
-        source.interface,
-        as_bounds(declared, source.interface, low),
-        delta,
-        episodes=len(x),
-        difference_confidence=1.0 - 2.0 * delta,
-        basis=(
-            f"It rests on {len(x):,} fresh episodes of this one policy, on the differences of their constraint and "
-            "threshold signals, by confidence sequences, which hold at every moment, so that the trial could stop as "
-            "soon as everything was decided."
-        ),
-        assumptions=(
-            "the policy was fixed before the trial, and was played as it stands here in every episode",
-            "the episodes are independent of each other, all of them were counted, and their law does not change",
-            "every signal, and every total of an episode, lies in its declared range",
-            assumed_of_thresholds(declared),
-        ),
-        subject="policy",
-        policy_digest=policy_digest(source.policy),
-        data_digest=checksum({"statements": x}, {"delta": delta}),
-        doubts=source.doubts.sentences(),
-    )
-
-
-def _watch_until_decided(
-    source: Source, declared: Declared, planned: int, most: int, delta: float
-) -> tuple[Float, Float]:
-    """Return the statements of the episodes that were counted, and the lower bounds of their means."""
-    level, weights = levels(declared, delta), targets(planned)
-    state, kept = fixed_means(len(level)), -declared.least / declared.width
-    counted = list[Float]()
-    while (left := most - sum(map(len, counted))) > 0:
-        sums = next(source.batches, None)
-        if sums is None:
+    f = source.interface
+    interface = with_limits({**f.arguments, "action_mask": f.mask}, f.limits)
+    trial = Trial(interface, delta, planned)
+    trial.doubts = source.doubts
+    for sums in itertools.islice(source.sums, most):
+        if trial.count_sums(sums):
             break
-        x = statements(declared, source.interface.H, sums[:left])
-        counted.append(x[: watch(weights, state, x, level, kept, True)])
-        low, above = state.lower[2 : 2 + 2 * len(kept)].reshape(-1, 2).T
-        if ((low >= kept) | (above > 1.0 - kept)).all():
-            break
-    if not counted:
-        raise InvalidOption("there are no episodes: a trial needs at least one.")
-    for r, of_row in enumerate(level):
-        read_fixed(weights, state, r, of_row)
-    return np.concatenate(counted), state.lower
+    return trial.certificate(source.policy)
 
 
 # Where the episodes come from
@@ -188,9 +136,8 @@ def _from_records(source: Iterable[Episode], known: Interface, pi: Policy) -> So
     doubts = Doubts()
     sums = _sum_records(source, known, pi, doubts)
     if not isinstance(source, Sequence):
-        return Source(known, pi, (row[None] for row in sums), None, doubts)
-    batches = [np.array(list(sums))] if source else []
-    return Source(known, pi, iter(batches), len(source), doubts)
+        return Source(known, pi, sums, None, doubts)
+    return Source(known, pi, iter(list(sums)), len(source), doubts)
 
 
 def _as_policy(policy: ArrayLike, known: Interface) -> Policy:
@@ -198,24 +145,21 @@ def _as_policy(policy: ArrayLike, known: Interface) -> Policy:
 
 
 def _from_problem(problem: Problem, pi: Policy, seed: int) -> Iterator[Float]:
-    """Compiled play, with streams of its own; each batch is as long as all before it."""
+    """Simulated play, with streams of its own."""
     keys = ((STREAM, k) for k in range(len(Streams._fields)))
     streams = Streams(
         *(np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key)) for key in keys)
     )
     model, laws, policy = problem.cmdp.model, as_laws(problem), np.array(pi)
-    played = 0
     while True:
-        n = min(played or FIRST_LOOK, CHUNK)
-        sums = np.zeros((n, 2 + 4 * problem.cmdp.m))
-        play_sums(model, laws, draw_noise(problem, streams, n), policy, sums)
-        yield sums
-        played += n
+        sums = np.empty((CHUNK, 2 + 4 * problem.cmdp.m))
+        play_sums(model, laws, draw_noise(problem, streams, CHUNK), policy, sums)
+        yield from sums
 
 
 @kernel
 def play_sums(model: Model, laws: Laws, noise: Noise, pi: Float, sums: Float) -> None:
-    """Add up every episode of `noise` in a row ``[2+4m]``, as `evidence.statements.episode_sums` does."""
+    """Write the sums ``[n,2+4m]`` of every episode of `noise`."""
     H, m = pi.shape[0], model.alpha.shape[0]
     states, pairs = np.zeros(H + 1, np.int64), np.zeros(H, np.int64)
     rewards, constraints, thresholds = np.zeros(H), np.zeros((H, m)), np.zeros((H, m))

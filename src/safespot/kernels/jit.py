@@ -39,16 +39,6 @@ def kernel(function: F) -> F:
     return _compiled(function)
 
 
-def seldom(function: F) -> F:
-    """A kernel that runs seldom: while that takes but a moment in all, it runs uncompiled (`seldom`)."""
-    compiled = _compiled(function)
-    if not numba.config.DISABLE_JIT and _parts() is not None:
-        from .seldom import SeldomDispatcher
-
-        compiled.__class__ = SeldomDispatcher
-    return compiled
-
-
 def no_refcount(function: F) -> F:
     """A kernel that allocates nothing, so that no references are counted at all."""
     return _compiled(function, refcount=False)
@@ -107,15 +97,6 @@ def _compiled(
         dispatcher.make_part = make_part
     compiled: F = dispatcher
     return compiled
-
-
-def compiled_at_once() -> contextlib.AbstractContextManager[None]:
-    """Kernels that run seldom are compiled when they are first called, too: for whoever compiles ahead."""
-    if numba.config.DISABLE_JIT or _parts() is None:
-        return contextlib.nullcontext()
-    from . import seldom
-
-    return seldom.compiled_at_once()
 
 
 def _part(function: Callable, *, refcount: bool, inline: bool, noalias: bool) -> Any:

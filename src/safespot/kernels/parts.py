@@ -10,7 +10,6 @@ Called from Python, a part is compiled as a kernel of its own.
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -21,8 +20,6 @@ from numba.core.registry import CPUDispatcher
 from ..syscalls import InterruptsDeferred
 from .nonnegative import Pipeline
 
-UNCOMPILED = threading.local()  # `now`: the kernel around runs as Python, and so does what it calls
-
 
 class PartDispatcher(CPUDispatcher):  # type: ignore[misc]
     """A part, mostly; where Python calls it, a kernel of its own."""
@@ -32,8 +29,6 @@ class PartDispatcher(CPUDispatcher):  # type: ignore[misc]
 
     def __call__(self, *arguments: Any) -> Any:
         """From Python."""
-        if getattr(UNCOMPILED, "now", False):
-            return self.py_func(*arguments)
         if self.whole is None:
             self.whole = self.make_whole()
         return self.whole(*arguments)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..errors import InUse, warn
-from ..evidence.interface import Interface
+from ..signals.interface import Interface
 from ..spot.optimism import Radii, make_radii
 from ..theory import scale_to_leave_cap
 from .options import Options

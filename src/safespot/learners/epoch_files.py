@@ -11,16 +11,17 @@ from numpy.typing import NDArray
 from ..arrays import Int, as_policy
 from ..errors import InvalidFile
 from ..evidence.certificate import Certificate
-from ..evidence.interface import Interface
-from ..evidence.totals import TotalRates, bounds_fit
+from ..evidence.trial import ISSUED
+from ..signals.interface import Interface
 from . import phases
-from .epoch_trials import ISSUED, Certified
+from .epoch_trials import Certified
 from .policies import is_policy
+from .threshold_totals import TotalRates, bounds_fit
 
 
 def check_phases(fields: dict[str, Any], f: Interface, totals: TotalRates, visits: Int) -> None:
     """Raise unless fields of a `PhaseState` can be those after `visits` of pairs."""
-    clock, finished, before = fields["clock"], int(fields["finished"][0]), fields["before"]
+    clock, finished, prior = fields["clock"], int(fields["finished"][0]), fields["prior"]
     if not is_policy(f, fields["pi"]):
         raise InvalidFile("pi is no policy")
     if not bounds_fit(totals, f.H, fields["lower"], fields["upper"]):
@@ -35,7 +36,7 @@ def check_phases(fields: dict[str, Any], f: Interface, totals: TotalRates, visit
         and (clock[[phases.BEGAN, phases.TRIED, phases.LOGGED]] <= finished).all()
     ):
         raise InvalidFile(f"the clock of its phases contradicts its {finished} episodes")
-    if (before.weight < 0.0).any() or (before.weight > 1.0).any() or (before.slopes < 0.0).any():
+    if (prior.weight < 0.0).any() or (prior.weight > 1.0).any() or (prior.slopes < 0.0).any():
         raise InvalidFile("what was known before the trial contradicts itself")
     capacity, (_, length, oldest) = len(fields["totals"].ring), fields["totals"].span
     if capacity and not (length <= capacity and oldest < capacity):

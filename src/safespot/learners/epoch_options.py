@@ -10,9 +10,9 @@ import numpy as np
 
 from ..arrays import SUM_TOLERANCE, Float, Policy
 from ..errors import InvalidOption
-from ..evidence.differences import Declared
-from ..evidence.interface import Interface
 from ..planning.counted import Known
+from ..signals.interface import Interface
+from ..signals.totals import Declared
 from .options import AnyOptions, Array, Count, Scales, option_record
 from .policies import given_policy, uniform_policy
 

@@ -2,33 +2,32 @@
 
     play the learner's policy while the account of violation leaves room for one more episode of it, else the baseline
 
-The account is U* (`budget`, docs/guard.md): bounds from the episodes alone, without a model. What is proven needs a
-baseline that keeps every limit and signals in their declared ranges, and nothing of the learner.
+The account is U* (`evidence.budget`, docs/guard.md): bounds from the episodes alone, without a model. What is proven
+needs a baseline that keeps every limit and signals in their declared ranges, and nothing of the learner.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import Episode, Float, Policy, as_floats, frozen
+from ..arrays import Episode, Float, Policy, frozen
 from ..errors import InvalidOption, UnsafeBaseline, warn
+from ..evidence.budget import as_budget, spent_bounds
 from ..evidence.certificate import policy_digest
-from ..evidence.doubts import Doubts
-from ..evidence.interface import Interface
-from ..evidence.meter import as_delta
+from ..evidence.counter import as_delta
+from ..signals.doubts import Doubts
+from ..signals.interface import Interface
+from ..signals.terms import interface_terms
 from ..spot.visits import Statistics
 from ..states import adopt, flatten, part, rebuild
 from ..syscalls import InterruptsDeferred
-from ..units import ROUNDING
-from .budget import (
+from .account import (
     BASELINE,
     CARRIED,
     LEARNER,
-    LOWER,
     OTHER,
     PROVEN,
     SAID,
@@ -36,14 +35,13 @@ from .budget import (
     TRUSTED,
     GuardRates,
     GuardState,
-    charge_episode,
+    baseline_verdicts,
+    charge_alone,
     check_account,
     empty_account,
-    make_terms,
-    read_least,
+    make_config,
     settle_turn,
     unsafe_baseline,
-    verdicts,
     who,
 )
 from .epoch_trials import Certified
@@ -116,14 +114,12 @@ class Guard(Learner):
             learner.lifetime,
         )
         self.delta, self.credit, self.on_unsafe = as_delta(delta), credit, on_unsafe
-        self._scale: Float = np.abs(f.units.constraints.scale)
         self.hands_back = isinstance(baseline, str)
         self.baseline = frozen(_as_baseline(f, baseline))
-        self.budget = frozen(_as_budget(budget, -self.declared.least * self._scale))
+        self.budget, inside = as_budget(budget, interface_terms(f, self.declared))
         # A practice has a digest of its own, which is that of no policy.
         self._digest = policy_digest(np.empty(0) if self.hands_back else self.baseline)
-        inside = np.maximum(self.budget / self._scale, -self.declared.least)
-        self._terms = make_terms(self.declared, inside, self.delta, credit)
+        self._terms = make_config(self.declared, inside, self.delta, credit)
         self._account = empty_account(self.interface.m)
         self._told_doubts = False
         self._rejected = np.zeros(
@@ -175,13 +171,8 @@ class Guard(Learner):
         rests on the baseline's keeping its limits. Where signals were cut off to their range, or a log that was charged
         left episodes out, neither is proven.
         """
-        m, declared = self.interface.m, self.declared
-        low, level = np.zeros(2 * m), np.full(2 * m, math.log(m / (LOWER * self.delta)))
-        read_least(self._account, level, low)
-        counted = self._account.means.counted[0]
-        least = declared.width * low[m:] - counted * (declared.least + declared.width)
-        upper = self._scale * self._account.spent
-        return frozen(np.minimum(self._scale * least, upper)), frozen(upper)
+        terms = interface_terms(self.interface, self.declared)
+        return spent_bounds(terms, self._account.budget, self.delta)
 
     @property
     def baseline_verdict(self) -> tuple[str, ...]:
@@ -191,7 +182,7 @@ class Guard(Learner):
         """
         if self._doubts():
             return ("unknown",) * self.interface.m
-        return verdicts(self.declared, self._account.trial)
+        return baseline_verdicts(self._terms, self._account)
 
     def _doubts(self) -> tuple[str, ...]:
         """Return why the account proves nothing; what was left out before it began is none of it."""
@@ -221,7 +212,7 @@ class Guard(Learner):
             turn = int(account.turn[0])
             player = self._digest if turn == BASELINE else checked.digest if turn == OTHER else None
             self._rejected += episode.rejected
-            charge_episode(self._terms, account, checked.inside)
+            charge_alone(self._terms, account, checked.inside)
             try:
                 self._guarded.observe(episode, player)
             finally:  # also where a plan fails: the episode is counted
@@ -260,7 +251,7 @@ class Guard(Learner):
         unsafe = self._account.unsafe
         if unsafe[0] == PROVEN:
             unsafe[0] = SAID
-            warn(unsafe_baseline(self.declared, self._account), UnsafeBaseline)
+            warn(unsafe_baseline(self._terms, self._account), UnsafeBaseline)
         doubts = self._doubts()
         if doubts and not self._told_doubts:
             self._told_doubts = True
@@ -272,7 +263,7 @@ class Guard(Learner):
     def _check_going(self) -> None:
         """Raise where the guard was asked to stop."""
         if self.on_unsafe == "stop" and self._account.unsafe[0] != TRUSTED:
-            raise UnsafeBaseline(unsafe_baseline(self.declared, self._account))
+            raise UnsafeBaseline(unsafe_baseline(self._terms, self._account))
 
     # What follows from options and state, and files
 
@@ -335,20 +326,6 @@ def _as_baseline(f: Interface, baseline: ArrayLike | str) -> Policy:
             f"baseline must be a policy [H,S,A] or {HAND_BACK!r}, got {baseline!r}."
         )
     return np.full((f.H, f.S, f.A), np.nan)
-
-
-def _as_budget(value: ArrayLike, least: Float) -> Float:
-    """Return the budget ``[m]``, in the user's units, of which an episode can cost `least`."""
-    budget = as_floats("budget", value, error=InvalidOption)
-    if budget.shape not in ((), least.shape) or (budget < least * (1.0 - ROUNDING)).any():
-        m = len(least)
-        each = f", or one for each of the {m} constraints," * (m > 1)
-        ends = ", ".join(f"{end:g}" for end in least)
-        raise InvalidOption(
-            f"budget is {budget.tolist()}; expected a number{each} of at least {ends}: one episode can cost as "
-            "much."
-        )
-    return np.array(np.broadcast_to(budget, least.shape))
 
 
 KNOWN[Guard.name] = Guard

@@ -8,8 +8,8 @@ import numpy as np
 
 from ..arrays import Int
 from ..errors import InvalidFile
+from ..evidence.trial import BROKEN, KEPT
 from . import phases
-from .epoch_trials import BROKEN, KEPT
 
 KINDS = ("first", "explore", "try", "retreat")  # by the number of the part in a clock
 VERDICTS = ("open", "kept", "broken")

@@ -21,10 +21,10 @@ from .. import _core
 from ..arrays import Episode, Float, Policy, as_count, frozen
 from ..display import Displayed
 from ..errors import InvalidOption
-from ..evidence.differences import Declared
-from ..evidence.doubts import Doubts
-from ..evidence.interface import Interface
 from ..evidence.meter import SafetyMeter
+from ..signals.doubts import Doubts
+from ..signals.interface import Interface
+from ..signals.totals import Declared
 from ..spot.visits import Statistics
 from . import learner_files
 from .doubling import Epoch, Lifetime
@@ -226,8 +226,9 @@ class Learner(Displayed, ABC):
         """Return a meter for the episodes that this learner observes, with its thresholds, totals and delta."""
         f, o = self.interface, self.options
         names = ("thresholds", "constraint_totals", "threshold_totals")
-        declared = {name: getattr(o, name) for name in names}
-        return SafetyMeter({**f.arguments, "action_mask": f.mask, **declared}, o.delta)
+        own = {name: getattr(o, name) for name in names}
+        interface: dict[str, Any] = {**f.arguments, "action_mask": f.mask, **own}
+        return SafetyMeter(interface, o.delta)
 
     # What training does between chunks of compiled episodes
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidFile, SafespotError, nearest
-from ..evidence.doubts import Doubts
 from ..files import read_arrays, write_arrays
+from ..signals.doubts import Doubts
 from ..states import part
 
 if TYPE_CHECKING:

@@ -10,15 +10,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import Float
 from ..errors import InvalidOption
-from ..evidence.differences import Declared
-from ..evidence.interface import Interface
-from ..evidence.totals import Totals, check_totals_state, grow_totals, make_totals, total_rates
+from ..learners.threshold_totals import (
+    HintTotals,
+    check_totals_state,
+    grow_totals,
+    make_totals,
+    total_rates,
+)
+from ..signals.interface import Interface
+from ..signals.totals import Declared
 from ..spot.optimism import Radii, threshold_bounds
 from ..spot.window import Window, check_window, empty_window, grow_window, rebuild_tree
 from ..states import flatten
 from .options import LARGEST, AnyOptions, DualOptions, Options
 
-Limits = Window | Totals
+Limits = Window | HintTotals
 
 
 def empty_limits(f: Interface, options: AnyOptions, declared: Declared) -> Limits:
@@ -42,14 +48,14 @@ def empty_limits(f: Interface, options: AnyOptions, declared: Declared) -> Limit
 
 def grow_limits(limits: Limits) -> Limits:
     """The same with room for more episodes."""
-    if isinstance(limits, Totals):
+    if isinstance(limits, HintTotals):
         return limits._replace(state=grow_totals(limits.state))
     return grow_window(limits)
 
 
 def derive_bounds(limits: Limits, radii: Radii, lower: Float, upper: Float) -> None:
     """The bounds ``[m]`` that the samples so far give."""
-    if isinstance(limits, Totals):
+    if isinstance(limits, HintTotals):
         lower[:], upper[:] = limits.bounds
     else:
         threshold_bounds(radii, limits, lower, upper)
@@ -57,14 +63,14 @@ def derive_bounds(limits: Limits, radii: Radii, lower: Float, upper: Float) -> N
 
 def limits_arrays(limits: Limits) -> dict[str, NDArray]:
     """What a file holds of them."""
-    if isinstance(limits, Totals):
+    if isinstance(limits, HintTotals):
         return flatten({**limits.state._asdict(), "bounds": limits.bounds})
     return flatten(limits)
 
 
 def restored_limits(fresh: Limits, arrays: dict[str, NDArray]) -> Limits:
     """What a file holds, if it can belong to a learner that began with `fresh`."""
-    if isinstance(fresh, Totals):
+    if isinstance(fresh, HintTotals):
         return check_totals_state(fresh, arrays)
     window = check_window(fresh, arrays)
     rebuild_tree(window)

@@ -25,7 +25,7 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from ..arrays import Episode, Float, Policy, as_count, as_floats, frozen
 from ..errors import InvalidOption, unknown
-from ..evidence.meter import as_delta
+from ..evidence.counter import as_delta
 
 LARGEST = 1e100  # of scales, steps and bounds, so that no square of them overflows
 STANCES = {"pessimistic": 0.0, "optimistic": 1.0}

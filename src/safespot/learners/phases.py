@@ -13,26 +13,24 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import Float, InsideEpisode, Int, Policy
-from ..evidence.differences import Declared, differences, totals_fit
-from ..evidence.sequences import (
-    ChangingMeans,
-    FixedMeans,
-    changing_means,
-    observe_changing,
-    sums_of_means,
-)
-from ..evidence.totals import (
-    TotalRates,
-    TotalState,
-    observe_totals,
-    total_state,
+from ..evidence.budget import BudgetState, charge, empty_budget, fits
+from ..evidence.sequences import FixedMeans
+from ..evidence.trial import (
+    BROKEN,
+    KEPT,
+    ThresholdPrior,
+    TrialRates,
+    no_prior,
+    watch_trial,
 )
 from ..kernels.jit import inlined
+from ..signals.totals import Declared, add_sums, state_totals, sums_fit
 from ..spot.visits import Statistics, add_visit
 from ..spot.window import Window
 from . import compiled_step
 from .compiled_step import step_for
-from .epoch_trials import BROKEN, KEPT, Before, TrialRates, empty_trial, nothing_before, watch_trial
+from .epoch_trials import empty_trial
+from .threshold_totals import TotalRates, TotalState, observe_totals, total_state
 
 FIRST, EXPLORING, TRYING, RETREATED = range(4)  # the part of a phase
 
@@ -44,7 +42,7 @@ TRIED = 3  # episodes before the trial
 ENDS = 4  # episodes after which the part ends
 NEXT = 5  # episodes before which no new exploring plan is made
 GROWN = 6  # whether the visits of some pair have doubled since the last one
-VERDICT = 7  # of the trial (`epoch_trials`)
+VERDICT = 7  # of the trial (`evidence.trial`)
 BREAKS = 8  # trials in a row that ended in a break
 DISTRUSTED = 9  # whether the baseline was proven to break a limit
 LOGGED = 10  # episodes of a log, before the learner's own
@@ -52,7 +50,6 @@ OWN = 11  # whether the coming episode is played with the learner's policy
 DUE = 12  # whether there is something to decide
 OUTSIDE = 13  # whether an episode's total lay outside of what was declared
 CLOCK = 14
-
 
 OWED = 5  # the row of `Memory` that the kernel writes
 
@@ -65,7 +62,9 @@ class PhaseRates(NamedTuple):
     shared: bool  # whether the steps share their counts
     narrow: bool  # whether smaller totals were declared than H steps can have
     budget: Float  # [m]: for exploring, inside; empty: none
-    budget_level: Float  # [m]: ln(1/share)
+    budget_level: float  # ln(1/share)
+    ones: Float  # [m]
+    learned: bool  # whether the thresholds are
 
 
 class PhaseState(NamedTuple):
@@ -81,13 +80,11 @@ class PhaseState(NamedTuple):
     planned: Int  # [K*S*A]: the same at the last exploring plan
     totals: TotalState
     trial: FixedMeans  # [2 + 4m] rows
-    before: Before  # what the thresholds were known to be when it began
-    exploring: ChangingMeans  # [m]: D of exploring episodes
-    spent: Float  # [m]: what exploring has cost at most, inside
+    prior: ThresholdPrior  # of its beginning
+    exploring: BudgetState  # of the episodes that explored
     memory: Float  # [Memory.ROWS, m]
-    x: Float  # [2m]: these three are buffers
-    cost: Float  # [m]
-    scratch: Float  # [m]
+    sums: Float  # [2+4m]: these two are buffers
+    x: Float  # [2+4m]
 
 
 class Memory:
@@ -109,9 +106,9 @@ def empty_phases(pi: Policy, totals: TotalRates, m: int, counts: int) -> PhaseSt
         pi=pi, lam=np.zeros(m), lower=totals.limits[0].copy(), upper=totals.limits[1].copy(),
         finished=np.zeros(1, np.int64), clock=np.zeros(CLOCK, np.int64),
         visits=np.zeros(counts, np.int64), planned=np.zeros(counts, np.int64),
-        totals=total_state(totals, H), trial=empty_trial(m), before=nothing_before(m), exploring=changing_means(m),
-        spent=np.zeros(m), memory=np.zeros((Memory.ROWS, m)),
-        x=np.zeros(2 * m), cost=np.zeros(m), scratch=np.zeros(m),
+        totals=total_state(totals, H), trial=empty_trial(m), prior=no_prior(m),
+        exploring=empty_budget(m), memory=np.zeros((Memory.ROWS, m)),
+        sums=np.zeros(2 + 4 * m), x=np.zeros(2 + 4 * m),
     )  # fmt: skip
 
 
@@ -148,31 +145,28 @@ def phase_step(
         if state.visits[k] >= 2 * state.planned[k]:
             clock[GROWN] = 1
     state.finished[0] += 1
-    if rates.trial.learned:
+    if rates.learned:
         observe_totals(rates.totals, state.totals, episode.thresholds, state.lower, state.upper)
-    if rates.narrow and not totals_fit(declared, episode):
+    own, exploring = clock[OWN] > 0, clock[PART] == EXPLORING
+    add_sums(episode.rewards, episode.constraints, episode.thresholds, state.sums)
+    if rates.narrow and not sums_fit(declared, state.sums):
         clock[OUTSIDE] = 1
-    if clock[OWN] > 0 and (clock[PART] == FIRST or clock[PART] == TRYING):
+    if own and (clock[PART] == FIRST or clock[PART] == TRYING):
         clock[VERDICT] = watch_trial(
-            rates.trial,
-            state.trial,
-            state.before,
-            clock[VERDICT],
-            state.lower,
-            state.upper,
-            episode,
-        )
-    over = False
-    if clock[PART] == EXPLORING and clock[OWN] > 0:
-        note_shortfall(declared, state.memory[OWED], state.x, episode)
-    if clock[PART] == EXPLORING and rates.budget.shape[0] > 0:
-        if clock[OWN] > 0:
-            pay_for_exploring(
-                declared, rates.budget_level, state.exploring, state.spent,
-                state.x, state.cost, state.scratch, episode,
-            )  # fmt: skip
-        for i in range(rates.budget.shape[0]):  # could one more episode exceed it?
-            over |= state.spent[i] - declared.least[i] > rates.budget[i]
+            rates.trial, state.trial, state.prior, clock[VERDICT], state.lower, state.upper,
+            state.sums, state.x,
+        )  # fmt: skip
+    if own and exploring:
+        x = state.x[: 2 + 2 * declared.least.shape[0]]
+        state_totals(declared, rates.ones, state.sums, x)
+        note_shortfall(declared, state.memory[OWED], x)
+        if rates.budget.shape[0] > 0:
+            charge(declared, state.exploring, rates.budget_level, x, False)
+    over = (
+        exploring
+        and rates.budget.shape[0] > 0
+        and not fits(declared, rates.budget, state.exploring.spent)
+    )
     clock[OWN] = 1
     if (
         over
@@ -197,35 +191,8 @@ def something_due(clock: Int, t: int) -> bool:
 
 
 @inlined
-def note_shortfall(declared: Declared, owed: Float, x: Float, episode: InsideEpisode) -> None:
+def note_shortfall(declared: Declared, owed: Float, x: Float) -> None:
     """``owed <- max(0, owed - D)``; where samples are missing, D lies in the middle of what they leave open."""
-    differences(declared, episode.constraints, episode.thresholds, x)
     for i in range(owed.shape[0]):
-        middle = (1.0 + x[2 * i] - x[2 * i + 1]) / 2.0
+        middle = (1.0 + x[2 + 2 * i] - x[3 + 2 * i]) / 2.0
         owed[i] = max(0.0, owed[i] - declared.least[i] - declared.width[i] * middle)
-
-
-@inlined
-def pay_for_exploring(
-    declared: Declared,
-    level: Float,
-    exploring: ChangingMeans,
-    spent: Float,
-    x: Float,
-    cost: Float,
-    low: Float,
-    episode: InsideEpisode,
-) -> None:
-    """What exploring may have cost: ``U(t) = min(upper bound of the sum, U(t-1) + the most of one episode)``.
-
-    `x` ``[2m]``, `cost` and `low` ``[m]`` are buffers.
-    """
-    differences(declared, episode.constraints, episode.thresholds, x)
-    for i in range(cost.shape[0]):
-        cost[i] = x[2 * i]
-    observe_changing(exploring, cost)
-    sums_of_means(exploring, level, low)
-    n = exploring.counted[0]
-    for i in range(cost.shape[0]):
-        most = -(n * declared.least[i] + declared.width[i] * low[i])
-        spent[i] = min(most, spent[i] - declared.least[i])

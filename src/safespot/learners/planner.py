@@ -20,16 +20,17 @@ from numpy.typing import NDArray
 
 from ..arrays import Float, InsideEpisode, Int, Policy
 from ..errors import InvalidFile
+from ..planning.counted import Pooled
 from ..spot.limits import learn_thresholds
 from ..spot.optimism import Radii
 from ..spot.visits import Statistics, add_visit
 from ..spot.window import Window
 from .compiled_step import DUE, STAYED, step_for
-from .counts import shared_counts
 from .doubling import Epoch, epoch_at, epoch_radii, is_over
 from .limits import derive_bounds, first_bounds
 from .options import REPLAN, Options
 from .policies import is_policy, uniform_policy
+from .pooling import pool
 from .tabular import TabularLearner
 
 
@@ -66,7 +67,6 @@ class Planner(TabularLearner):
 
     def __init__(self, *interface: Any, **options: Any) -> None:
         super().__init__(*interface, **options)
-        self._rows: dict[str, Float] = {}
         f = self.interface
         lower, upper = first_bounds(f, self.options, self.declared)
         self.state = PlannerState(
@@ -84,24 +84,17 @@ class Planner(TabularLearner):
     def plan(self) -> dict[str, NDArray]:
         """The fields of the state that the next plan replaces: `pi`, mostly `lam`; changes nothing."""
 
-    def rows(self, name: str) -> Float:
-        """``[H, S*A, S]``, the largest thing that there is: written anew by every plan, but made once for all."""
-        f = self.interface
-        if name not in self._rows:
-            self._rows[name] = np.empty((f.H, f.S * f.A, f.S))
-        return self._rows[name]
-
     def first_policy(self) -> Policy:
         """What is played before the first plan: all admissible actions alike."""
         return uniform_policy(self.interface)
 
-    def counts(self) -> Statistics:
-        """What a plan is made of: the statistics; where the steps are alike, each has the data of all of them.
+    def counts(self) -> Pooled:
+        """Return the counts that a plan is made of; where the steps are alike, those of all of them together.
 
-        The radii of `plausible_models` hold for shared counts too: their union is over S A H T numbers of visits, and
+        The radii of `learners.radii` hold for shared counts too: their union is over S A H T numbers of visits, and
         a pair of all steps together has one of H T.
         """
-        return shared_counts(self.statistics) if self.interface.stationary else self.statistics
+        return pool(self.statistics, self.interface)
 
     def begin_epoch(self) -> dict[str, NDArray]:
         """The fields of the state that begin anew with an epoch (anytime use)."""

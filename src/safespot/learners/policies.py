@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ..arrays import SUM_TOLERANCE, Float, InsideEpisode, Policy, as_policy
 from ..errors import InvalidModel, InvalidOption
 from ..evidence.certificate import policy_digest
-from ..evidence.interface import Interface
+from ..signals.interface import Interface
 
 
 class Checked(NamedTuple):

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Float, Int
-from ..evidence.interface import Interface
 from ..planning.counted import Counted, Known, Pooled, count_model, imagine, row_starts
+from ..signals.interface import Interface
 from ..spot.visits import Statistics, Successors
 
 
@@ -60,14 +60,33 @@ def _dense_rows(successors: Successors, f: Interface) -> tuple[Int, NDArray[np.i
 
 def _listed_rows(successors: Successors, f: Interface) -> tuple[Int, NDArray[np.int32], Float]:
     """Return the same of lists in a pool."""
-    lengths = successors.length.ravel()
-    before = np.cumsum(lengths) - lengths
-    entries = np.repeat(successors.where.ravel() - before, lengths) + np.arange(lengths.sum())
-    h, s = np.divmod(np.repeat(np.arange(f.H * f.S), lengths), f.S)
+    at, entries = _listed_entries(successors)
     K = 1 if f.stationary else f.H
-    rows = ((h if K > 1 else 0) * f.S + s) * f.A + successors.actions[entries]
+    rows = (at if K > 1 else at % f.S) * f.A + successors.actions[entries]
     keys, which = np.unique(rows * f.S + successors.states[entries], return_inverse=True)
     counts = np.bincount(which, successors.counts[entries], len(keys))
     pairs, states = np.divmod(keys, f.S)
     ends = np.cumsum(np.bincount(pairs, minlength=K * f.S * f.A))
     return row_starts(ends, K), states.astype(np.int32), counts.astype(np.float64)
+
+
+def _listed_entries(successors: Successors) -> tuple[Int, Int]:
+    """Return (``h S + s``, its place in the pool) of every transition in a state's list."""
+    lengths = successors.length.ravel()
+    before = np.cumsum(lengths) - lengths
+    entries = np.repeat(successors.where.ravel() - before, lengths) + np.arange(lengths.sum())
+    return np.repeat(np.arange(len(lengths)), lengths), entries
+
+
+def counts(statistics: Statistics) -> Float:
+    """Return how often each successor followed each pair, ``[H, S*A, S]``."""
+    successors = statistics.successors
+    if successors.dense.shape[0] > 0:
+        return np.ascontiguousarray(successors.dense.transpose(0, 2, 1))
+    (H, pairs), S = statistics.n.shape, statistics.known.shape[1]
+    at, entries = _listed_entries(successors)
+    table = np.zeros((H * pairs, S))
+    table[at * (pairs // S) + successors.actions[entries], successors.states[entries]] = (
+        successors.counts[entries]
+    )
+    return table.reshape(H, pairs, S)

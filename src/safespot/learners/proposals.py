@@ -23,11 +23,11 @@ import numpy as np
 
 from ..arrays import Float
 from ..evidence.sequences import LARGEST
+from ..evidence.trial import TrialRates
 from ..planning.counted import Counted, Known
 from ..planning.errors import standard_errors
 from ..planning.process import Plan, best_plan, widest_plan
 from .epoch_options import Recipe
-from .epoch_trials import TrialRates
 from .phases import BREAKS, Memory, PhaseState
 
 
@@ -114,12 +114,13 @@ def trial_needs(
     few episodes, or of a small spread, takes ``L / (n weight) + weight n e^2 / 2``.
     """
     n, seen = length, int(state.finished[0]) + length
-    L = rates.level + recipe.mixture * (1 + rates.learned)
-    error = np.sqrt(state.memory[Memory.SPREAD] ** 2 / n + rates.learned * hints**2 / seen)
+    learned = len(rates.declared.alpha) == 0
+    L = rates.kept_level + recipe.mixture * (1 + learned)
+    error = np.sqrt(state.memory[Memory.SPREAD] ** 2 / n + learned * hints**2 / seen)
     radius = math.sqrt(2.0 * L) * error
     if trial:
         values, limits = rates.declared.values, rates.declared.limits
-        w = (hints > 0.0) * rates.learned * n / seen
+        w = (hints > 0.0) * learned * n / seen
         largest = LARGEST / (values[1] - values[0] + w * (limits[1] - limits[0]))
         weight = np.minimum(math.sqrt(2.0 * L) / np.maximum(n * error, 1e-12), largest)
         radius = L / (n * weight) + weight * n * error**2 / 2.0 + recipe.power * error

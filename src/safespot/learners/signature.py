@@ -7,7 +7,7 @@ import re
 from dataclasses import fields
 from typing import get_type_hints
 
-from ..evidence.interface import NAMES, make_interface
+from ..signals.interface import NAMES, make_interface
 from .options import is_required
 
 ARGUMENT = re.compile(r"^ +(\w+): (.*?)(?=^ +\w+: |\Z)", re.MULTILINE | re.DOTALL)

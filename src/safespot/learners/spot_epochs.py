@@ -20,7 +20,8 @@ The parts, in the order in which an episode meets them:
     epoch_files       save and load
 
 What is proven rests on the trials and on the bounds of the thresholds alone (docs/epochs.md): each trial has its own
-share ``delta / (2 k (k+1))``, the thresholds have half of delta. No model, no Markov property and no margin enters it.
+share of delta (`epoch_trials.phase_share`), thresholds that are learned have half of it. No model, no Markov property
+and no margin enters it.
 """
 
 from __future__ import annotations
@@ -33,27 +34,26 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import Episode, Int, Policy, frozen
 from ..errors import InvalidEpisode, InvalidOption, warn
-from ..evidence.behaviour import as_behaviour
-from ..evidence.doubts import Doubts
-from ..evidence.totals import TotalRates, grow_totals, total_rates
+from ..evidence.budget import fits
+from ..evidence.trial import BROKEN, ISSUED, KEPT, OPEN, TrialRates
 from ..planning.counted import Counted
 from ..planning.errors import standard_errors
+from ..signals.behavior import as_behaviour
+from ..signals.doubts import Doubts
+from ..signals.terms import interface_terms
 from . import history, phases
 from .compiled_step import observe_episode
 from .epoch_files import certificate_arrays, check_phases, read_certificates
 from .epoch_options import EpochsOptions, Recipe, explore_budget, first_policy, known_payoffs
 from .epoch_trials import (
-    BROKEN,
-    ISSUED,
-    KEPT,
-    OPEN,
     Certified,
-    TrialRates,
     certify_trial,
     empty_trial,
     hint_spread,
-    look_back,
+    phase_share,
+    threshold_prior,
     trial_rates,
+    value_means,
     value_spread,
 )
 from .exploring import Exploration, explore
@@ -63,6 +63,7 @@ from .pooling import CountModels, visits_of_pairs
 from .proposals import MarginPlan, propose, trial_needs
 from .stationarity import warn_of_contradictions
 from .tabular import TabularLearner
+from .threshold_totals import TotalRates, grow_totals, total_rates
 
 
 class SpotEpochs(TabularLearner):
@@ -93,8 +94,8 @@ class SpotEpochs(TabularLearner):
     state: PhaseState
     rates: PhaseRates
     carried = (
-        "pi", "lam", "lower", "upper", "finished", "clock", "planned", "spent", "memory",
-        "totals", "trial", "before", "exploring",
+        "pi", "lam", "lower", "upper", "finished", "clock", "planned", "memory", "totals", "trial",
+        "prior", "exploring",
     )  # fmt: skip
 
     def __init__(
@@ -119,8 +120,8 @@ class SpotEpochs(TabularLearner):
         self._warned = self._told_doubts = False
         counts = f.S * f.A if f.stationary else f.H * f.S * f.A
         state = empty_phases(first_policy(f, o.baseline), self._totals, f.m, counts)
-        before = look_back(self._totals, state.totals, 0, self.recipe.first_phase)
-        self.state = state._replace(before=before)
+        prior = threshold_prior(self._totals, state.totals, 0, self.recipe.first_phase)
+        self.state = state._replace(prior=prior)
         clock = self.state.clock
         clock[phases.PHASE], clock[phases.ENDS], clock[phases.OWN] = 1, self.recipe.first_phase, 1
         self._history: tuple[history.Part, ...] = (history.begin(clock, 1),)
@@ -248,8 +249,8 @@ class SpotEpochs(TabularLearner):
 
     def _overspent(self) -> bool:
         """Return whether one more exploring episode could exceed the budget."""
-        reach = self.state.spent - self.declared.least
-        return bool(len(self._budget) and (reach > self._budget).any())
+        spent = self.state.exploring.spent
+        return bool(len(self._budget) and not fits(self.declared, self._budget, spent))
 
     def _explore(self, state: PhaseState, *, begin: bool = False) -> PhaseState:
         """The exploring plan of now; where a phase begins, how long it explores."""
@@ -275,7 +276,7 @@ class SpotEpochs(TabularLearner):
         clock[phases.ENDS] = clock[phases.BEGAN] + phases.phase_length(
             clock, self.recipe.first_phase
         )
-        before = look_back(
+        prior = threshold_prior(
             self._totals,
             state.totals,
             int(state.finished[0]),
@@ -283,19 +284,15 @@ class SpotEpochs(TabularLearner):
         )
         return state._replace(
             pi=plan.policy, lam=plan.multipliers, memory=memory,
-            trial=empty_trial(self.interface.m), before=before,
+            trial=empty_trial(self.interface.m), prior=prior,
         )  # fmt: skip
 
     def _retreat(self, state: PhaseState) -> PhaseState:
         """After a proven break: what is certified, or the baseline, for the rest of the phase; or the next phase."""
         clock, memory = state.clock, state.memory.copy()
         if clock[phases.PART] == phases.TRYING:
-            declared, trial = self.declared, state.trial
-            shown = declared.values[0] + (declared.values[1] - declared.values[0]) * (
-                trial.total[4::4] / trial.counted[4::4]
-            )
-            shown = shown - (state.lower + state.upper) / 2.0
-            memory[Memory.ERROR] = (memory[Memory.PROMISED] - shown).clip(0.0)
+            margin = value_means(self.declared, state.trial) - (state.lower + state.upper) / 2.0
+            memory[Memory.ERROR] = (memory[Memory.PROMISED] - margin).clip(0.0)
             clock[phases.BREAKS] += 1
         elif self.options.baseline is not None:
             clock[phases.DISTRUSTED] = 1
@@ -356,8 +353,8 @@ class SpotEpochs(TabularLearner):
         """The certificate of the trial that has just decided."""
         state = self.state
         return certify_trial(
-            self.interface, self.rates.trial, state.trial, state.pi, state.lower, state.upper,
-            self.options.delta, int(state.finished[0]), self.doubts,
+            interface_terms(self.interface, self.declared), self.rates.trial, state.trial, state.pi,
+            (state.lower, state.upper), self.options.delta, int(state.finished[0]), self.doubts,
         )  # fmt: skip
 
     def _read(self, log: Any, *, tried: bool) -> None:
@@ -401,9 +398,9 @@ class SpotEpochs(TabularLearner):
 
     def _trial_rates(self, k: int, length: int) -> TrialRates:
         """Return the rates of the trial of phase k, with its share of delta."""
-        share = self.options.delta / (2.0 * k * (k + 1))
         learned = self.options.thresholds is None
-        return trial_rates(self.declared, share, length, learned=learned)
+        share = phase_share(k, self.options.delta, learned=learned)
+        return trial_rates(self.declared, share, length)
 
     def _derive(self) -> None:
         f, o, clock = self.interface, self.options, self.state.clock
@@ -415,7 +412,9 @@ class SpotEpochs(TabularLearner):
             shared=f.stationary,
             narrow=o.declares_totals,
             budget=self._budget,
-            budget_level=np.full(f.m, math.log(f.m / o.delta)),
+            budget_level=math.log(f.m / o.delta),
+            ones=np.ones(f.m),
+            learned=o.thresholds is None,
         )
 
     def _check_fields(self, fields: dict[str, Any], n: Int) -> None:

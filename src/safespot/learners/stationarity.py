@@ -15,7 +15,7 @@ from ..arrays import Float
 from ..errors import warn
 from ..planning.counted import Pooled
 from ..spot.visits import Statistics
-from .counts import counts
+from .pooling import counts
 
 LEVEL = 1e-4  # the probability of any false alarm, about
 ENOUGH = 5.0  # expected counts from which the approximation holds

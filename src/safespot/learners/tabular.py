@@ -18,9 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 from ..arrays import Episode, Float, InsideEpisode, Int
 from ..errors import InvalidFile
 from ..evidence.certificate import policy_digest
-from ..evidence.differences import check_totals, declare
-from ..evidence.doubts import Doubts
-from ..evidence.interface import make_interface
+from ..signals.doubts import Doubts
+from ..signals.interface import make_interface
+from ..signals.totals import checked_sums, declare
 from ..spot.limits import has_room, window_has_room
 from ..spot.visits import (
     check_statistics,
@@ -134,7 +134,7 @@ class TabularLearner(Learner):
         inside = self.interface.check(episode)
         check_hints([episode], self.options)
         if self.options.declares_totals:
-            check_totals(self.declared, inside)
+            checked_sums(self.declared, inside)
         if self.lifetime.left(self.episode) == 0 and not self.lifetime.warned:
             self.lifetime.warn_beyond("an episode goes", self.episode)
         return Checked(inside, *identify(self.interface, played))

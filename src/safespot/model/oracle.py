@@ -17,8 +17,7 @@ from ..display import Displayed
 from ..errors import Infeasible, InvalidModel
 from ..names import Names
 from ..planning.columns import TOLERANCE, best_mixture, largest_margin
-from ..planning.process import Pricing, in_order, markov_policy
-from ..planning.process import evaluate as evaluate_policy
+from ..planning.process import Pricing, markov_policy, occupancy_values, policy_occupancy
 from ..plotting import policy_chart
 from .cmdp import CMDP
 
@@ -94,7 +93,7 @@ class Slater(Displayed):
 
 
 def evaluate(cmdp: CMDP, policy: ArrayLike) -> Evaluation:
-    """The exact values of `policy` ``[H,S,A]`` by backward induction.
+    """Return the exact values of `policy` ``[H,S,A]``, from its occupancy measure.
 
     Examples:
         >>> import safespot as ss
@@ -191,8 +190,7 @@ def _constraints(cmdp: CMDP, values: Float) -> Float:
 
 def _values(cmdp: CMDP, policy: Policy) -> Float:
     """Return the inside values ``[1+m]`` of a policy, at the start."""
-    V, _ = evaluate_policy(cmdp.process, policy)
-    return in_order(V[:, 0] * cmdp.process.start)
+    return occupancy_values(cmdp.process, policy_occupancy(cmdp.process, policy))
 
 
 def _infeasible(cmdp: CMDP) -> Infeasible:

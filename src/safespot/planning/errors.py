@@ -13,7 +13,7 @@ import numpy as np
 
 from ..arrays import Float, Policy
 from .counted import Counted, Known, Pooled
-from .process import evaluate
+from .process import policy_occupancy, policy_values
 
 
 def with_bonus(model: Counted, known: Known, pi: Policy, lam: Float, scale: float) -> Counted:
@@ -23,7 +23,7 @@ def with_bonus(model: Counted, known: Known, pi: Policy, lam: Float, scale: floa
     keeps them in the model of the counts.
     """
     process, pooled = model
-    V, _ = evaluate(process, pi)
+    V = policy_values(process, pi)
     weights = np.r_[1.0, lam]
     L = (weights[:, None, None] * V).sum(axis=0)
     means = pooled.sums / np.maximum(pooled.n, 1.0)
@@ -65,7 +65,7 @@ def standard_errors(model: Counted, known: Known, pi: Policy, episodes: int) -> 
     The noise of a signal counts only where it is measured; g (1 - g) is the largest variance of a signal in [0,1].
     """
     process, pooled = model
-    V, occupancy = evaluate(process, pi)
+    V, occupancy = policy_values(process, pi), policy_occupancy(process, pi)
     start = pooled.start
     values = (V[:, 0] * start).sum(axis=1)
     measured = ~known.components

@@ -113,21 +113,37 @@ def plan_occupancy(process: Process, plan: Int, weight: float = 1.0) -> Float:
     return occupancy.reshape(H, S, A)
 
 
-def evaluate(process: Process, policy: Policy) -> tuple[Float, Float]:
-    """Return the values ``[1+m, H+1, S]`` of a policy ``[H,S,A]``, and its occupancy measure ``[H, S*A]``."""
+def policy_values(process: Process, policy: Policy) -> Float:
+    """Return the values ``[1+m, H+1, S]`` of a policy ``[H,S,A]``, from every state on."""
     H, S, A = process.shape
-    V, occupancy = np.zeros((len(process.payoffs), H + 1, S)), np.zeros((H, S * A))
+    V = np.zeros((len(process.payoffs), H + 1, S))
     payoffs = np.moveaxis(process.payoffs, 1, 0)
     for h in range(H - 1, -1, -1):
         Q = (_of(process.rows, h) @ V[:, h + 1].T).T + _of(payoffs, h)
         if process.imagined[:, h].any():
             Q = Q + process.imagined[:, h, None] * _of(process.share, h)
         V[:, h] = (policy[h] * Q.reshape(-1, S, A)).sum(axis=2)
-    now = process.start
+    return V
+
+
+def policy_occupancy(process: Process, policy: Policy) -> Float:
+    """Return the occupancy measure ``[H, S*A]`` of a policy ``[H,S,A]``."""
+    H, S, A = process.shape
+    occupancy, now = np.zeros((H, S * A)), process.start
     for h in range(H):
         occupancy[h] = (now[:, None] * policy[h]).ravel()
         now = _of(process.back, h) @ occupancy[h]
-    return V, occupancy
+    return occupancy
+
+
+def occupancy_values(process: Process, occupancy: Float) -> Float:
+    """Return the values ``[1+m]`` of an occupancy measure ``[H, S*A]`` in a model without imaginary visits.
+
+    It takes one pass over the transitions, where `policy_values` takes one for every component.
+    """
+    shared = process.payoffs.shape[1] == 1
+    visits = occupancy.sum(axis=0, keepdims=True) if shared else occupancy
+    return in_order((process.payoffs * visits).sum(axis=1))
 
 
 def markov_policy(occupancy: Float, elsewhere: Int) -> Policy:
@@ -141,17 +157,19 @@ def markov_policy(occupancy: Float, elsewhere: Int) -> Policy:
 
 
 class Pricing:
-    """Best responses of a process, as columns of a mixture, and how many were asked for."""
+    """Best responses of a process, as columns of a mixture; each is found once."""
 
     def __init__(self, process: Process) -> None:
         self.process = process
-        self.calls = 0
+        self.columns: dict[bytes, Column[Int]] = {}  # by their weights
 
     def __call__(self, weights: Float) -> Column[Int]:
         """Return the best response to weights ``[1+m]``, with its values."""
-        self.calls += 1
-        plan = best_response(self.process, weights)
-        return Column(plan_values(self.process, plan), plan)
+        key = weights.tobytes()
+        if key not in self.columns:
+            plan = best_response(self.process, weights)
+            self.columns[key] = Column(plan_values(self.process, plan), plan)
+        return self.columns[key]
 
     def occupancy(self, mixture: Mixture[Int]) -> Float:
         """Return the occupancy measure ``[H,S,A]`` of a mixture of plans."""
@@ -167,12 +185,15 @@ def best_plan(process: Process, limits: Float, columns: tuple[Column[Int], ...] 
     mixture = best_mixture(pricing, limits, columns)
     if mixture is not None:
         return _planned(pricing, mixture, np.r_[1.0, mixture.multipliers], feasible=True)
-    return widest_plan(process, limits, columns)
+    return _widest(pricing, limits, (*columns, *pricing.columns.values()))
 
 
 def widest_plan(process: Process, limits: Float, columns: tuple[Column[Int], ...] = ()) -> Plan:
     """Return the plan with the largest margin common to all constraints."""
-    pricing = Pricing(process)
+    return _widest(Pricing(process), limits, columns)
+
+
+def _widest(pricing: Pricing, limits: Float, columns: tuple[Column[Int], ...]) -> Plan:
     mixture = largest_margin(pricing, limits, columns)
     return _planned(pricing, mixture, np.r_[0.0, mixture.multipliers], feasible=False)
 
@@ -183,7 +204,7 @@ def _planned(pricing: Pricing, mixture: Mixture[Int], weights: Float, *, feasibl
     H, S, A = process.shape
     policy = markov_policy(pricing.occupancy(mixture), pricing(weights).plan)
     entries = sum(matrix.nnz for matrix in process.rows) // len(process.rows)
-    work = pricing.calls * H * (entries + S * A)
+    work = len(pricing.columns) * H * (entries + S * A)
     return Plan(policy, mixture.multipliers, mixture.values, feasible, work, mixture.columns)
 
 

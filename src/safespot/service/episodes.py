@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import Episode, Float, Policy
-from ..evidence.interface import Interface
+from ..signals.interface import Interface
 from ..units import ROUNDING
 from .ledger import Event
 from .names import Names, as_number

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidFile
-from ..evidence.interface import Interface
+from ..signals.interface import Interface
 from .refused import Refused
 
 FILE = "service.toml"

@@ -7,5 +7,6 @@ from ..model.signals import Gaussian as Gaussian
 from ..model.signals import Signals as Signals
 from ..names import Names as Names
 from .limits import Limit as Limit
+from .totals import Totals as Totals
 
 __all__: list[str]

@@ -1,7 +1,7 @@
 """How a step learns the limits: dispatched on the type of the record that holds the threshold samples.
 
-The paper's is `Window`. Another one is registered with its two kernels, as `evidence.totals.Totals` is; they are chosen
-when the loop is compiled, so that the step stays the paper's, line by line.
+The paper's is `Window`. Another one is registered with its two kernels, as `learners.threshold_totals.HintTotals` is;
+they are chosen when the loop is compiled, so that the step stays the paper's, line by line.
 """
 
 from __future__ import annotations

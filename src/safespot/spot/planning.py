@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Float, Int
-from ..kernels.jit import inlined, kernel
+from ..kernels.jit import inlined
 from ..kernels.sums import cut_and_price, mix_rows_of_all, offset, sum_products
 from .visits import Successors
 
@@ -124,25 +124,6 @@ def clear(D: Float, pairs: int) -> None:
     for c in range(D.shape[0]):
         for k in range(pairs):
             D[c, k] = 0.0
-
-
-@kernel
-def evaluate_policy(
-    successors: Successors, deficit: Float, weight: Float, pi: Float, lam: Float
-) -> tuple[Float, Float]:
-    """The whole of Algorithm TPE: ``Q_v`` ``[1+m, H, S*A]`` and ``V_v`` at the first step ``[1+m, S]``."""
-    H, S, A = pi.shape
-    components = deficit.shape[0]
-    G, D, Q = np.zeros((components, S)), np.zeros((components, S * A)), np.zeros(S * A)
-    values = np.zeros((components, H, S * A))
-    for h in range(H - 1, -1, -1):
-        evaluate_states(
-            successors, deficit, weight, pi[h].reshape(S * A), lam, A, h, 0, S, G, D, Q, G
-        )
-        for c in range(components):
-            for pair in range(S * A):
-                values[c, h, pair] = (H - h) - D[c, pair]
-    return values, H - G
 
 
 @inlined

@@ -38,10 +38,10 @@ from ..arrays import Episode, Float, Policy
 from ..display import Displayed
 from ..errors import InUse, InvalidFile, InvalidOption, SolverError, warn
 from ..evidence.certificate import Certificate, policy_digest
-from ..evidence.interface import Interface
 from ..evidence.meter import SafetyMeter
-from ..evidence.mixture import Mixture
 from ..learners import Learner, load
+from ..learners.mixture import Mixture
+from ..signals.interface import Interface
 from ..syscalls import InterruptsDeferred, Lock
 from . import journal
 from .folder import (

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ..arrays import MARKS
 from ..errors import InvalidFile
-from ..evidence.doubts import Doubts
 from ..files import as_path
+from ..signals.doubts import Doubts
 from . import journal
 from .episode_table import Columns, step_columns, write_rows
 

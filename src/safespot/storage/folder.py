@@ -184,7 +184,8 @@ def doubted(records: NDArray) -> dict[str, int]:
 
 def count_episodes(meter: SafetyMeter, episodes: Sequence[Episode]) -> None:
     """The same of episodes that were checked."""
-    meter.observe_signals(*(np.array([getattr(e, name) for e in episodes]) for name in SIGNALS))
+    signals = (np.array([getattr(e, name) for e in episodes]) for name in SIGNALS)
+    meter.observe_signals(*signals)
     for episode in episodes:
         meter.doubts.note(episode)
 

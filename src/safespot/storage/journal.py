@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from .. import files
 from ..arrays import EPISODE, MARKS, Episode, Float
 from ..errors import InUse, InvalidFile
-from ..evidence.doubts import Doubts
+from ..signals.doubts import Doubts
 from ..syscalls import Lock, take_lock
 
 FORMAT = 4

@@ -20,10 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Episode, Float, InsideEpisode, Int, frozen
+from ..arrays import Episode, Float, Int, frozen
 from ..errors import InvalidEpisode, InvalidOption
-from ..evidence.differences import check_totals
-from ..evidence.interface import make_interface
 from ..evidence.meter import check_meter
 from ..learners.doubling import episodes_to_settle
 from ..learners.learner import Learner, OnlineLearner
@@ -37,7 +35,9 @@ from ..model.simulation import (
     stream_states,
     streams_at,
 )
-from ..states import adopt, copy_into, flatten, part
+from ..signals.interface import make_interface
+from ..signals.totals import check_sums
+from ..states import adopt, copy_into, flatten, part, rebuild
 from ..syscalls import InterruptsDeferred
 from .core_loop import CoreLoop
 from .learning import CHUNK_SECONDS, Trainable, carry_on, check_fit
@@ -245,10 +245,8 @@ class Training(Trainable):
 
     def _check_totals(self) -> None:
         """Raise where the episode that was played last has other totals than were declared."""
-        played = self.playing.played
-        seen = InsideEpisode(*(getattr(played, name) for name in InsideEpisode._fields))
         try:
-            check_totals(self.metering.declared, seen)
+            check_sums(self.metering.declared, self.metering.row)
         except InvalidEpisode as problem:
             raise InvalidEpisode(f"episode {self.learner.episode}: {problem}") from None
 
@@ -277,7 +275,9 @@ class Training(Trainable):
             copy_into(getattr(self.record, name)[:written], arrays[f"record.{name}"])
         self.record.written[0] = written
         state = self.metering.state
-        adopt(state, check_meter(state, part(arrays, "meter")))
+        loaded = rebuild(state, part(arrays, "meter"))
+        check_meter(loaded)
+        adopt(state, loaded)
         copy_into(self.metering.rows[:written], arrays["rows"])
         states, seconds = stream_states(self.streams), np.array(self.seconds)
         copy_into(states, arrays["streams"])

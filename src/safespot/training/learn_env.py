@@ -19,12 +19,12 @@ import numpy as np
 
 from ..arrays import Episode, Float, frozen
 from ..errors import InvalidEpisode, InvalidOption
-from ..evidence.interface import make_interface
-from ..evidence.meter import meter_episode, read_meter
-from ..evidence.statements import episode_sums
+from ..evidence.meter import read_meter
 from ..gym.black_box import BlackBox, as_box
 from ..learners.learner import Learner
 from ..model.simulation import streams
+from ..signals.interface import make_interface
+from ..signals.totals import episode_sums
 from ..syscalls import InterruptsDeferred
 from .learning import CHUNK_SECONDS, Trainable, check_fit
 from .metering import compare_policies, kept_sums, make_metering, shown
@@ -110,9 +110,10 @@ class EnvTraining(Trainable):
         self.episodes.append(played)
         add_shortfalls(played.constraints, played.thresholds, self.asked, self.senses, self.sums)
         metering, inside = self.metering, self.learner.interface.check(played)
+        sums = episode_sums(inside)
         if len(self.episodes) <= len(metering.sums.totals):
-            metering.sums.totals[len(self.episodes) - 1] = episode_sums(inside)
-        meter_episode(metering.declared, metering.state, inside, metering.x)
+            metering.sums.totals[len(self.episodes) - 1] = sums
+        self.meter.count_sums(sums[None])
         self.meter.doubts.note(played)
         if row is not None:
             read_meter(metering.state, metering.levels, metering.rows[len(self.table)])

@@ -9,8 +9,8 @@ from typing import Any
 
 from ..arrays import as_count, first, place
 from ..errors import InvalidOption, SolverError
-from ..evidence.interface import Interface
 from ..learners.learner import Learner
+from ..signals.interface import Interface
 from ..syscalls import InterruptsDeferred
 from .metrics import grid
 from .progress import Progress

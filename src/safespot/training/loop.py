@@ -15,7 +15,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..arrays import Float, InsideEpisode, Int
-from ..evidence.differences import totals_fit
 from ..kernels.jit import inlined, no_refcount
 from ..learners.compiled_step import DUE, MOVED, learning_step
 from ..model.cmdp import Model
@@ -23,7 +22,7 @@ from ..model.dynamic_programming import forward_values
 from ..model.simulation import Laws, Noise, play_kernel
 from ..spot.limits import has_room
 from ..spot.visits import Statistics
-from .metering import Metering, count_episode, mark_moved
+from .metering import Metering, add_up, count_episode, mark_moved
 from .metrics import Record, Tracker, track, write_row
 
 
@@ -114,10 +113,10 @@ def play_chunk(
             stale,
         )
         see(truth, playing.noise, n, state.pi, played)
-        if watching.metering.checked and not totals_fit(watching.metering.declared, episode):
+        if not add_up(watching.metering, episode):
             return n
         recorded = watching.record.written[0] > row
-        count_episode(watching.metering, episode, row, recorded)
+        count_episode(watching.metering, row, recorded)
         answer = learning_step(rates, state, statistics, window, episode)
         if answer == DUE:
             return n + 1

@@ -7,18 +7,17 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import Bool, Float, InsideEpisode, Int, Policy, frozen
-from ..evidence.differences import Declared
 from ..evidence.meter import (
     Evidence,
     MeterState,
     SafetyMeter,
     as_evidence,
+    meter_episode,
     meter_levels,
-    meter_step,
     read_meter,
 )
-from ..evidence.statements import add_sums
 from ..kernels.jit import inlined
+from ..signals.totals import Declared, add_sums, sums_fit
 
 MOST_SUMS = 2**20  # episodes of a run whose sums are kept
 
@@ -26,7 +25,7 @@ MOST_SUMS = 2**20  # episodes of a run whose sums are kept
 class EpisodeSums(NamedTuple):
     """Sums of a run's episodes, and where its policy moved: what a certificate of it reads."""
 
-    totals: Float  # [n, 2+4m], see `evidence.statements.episode_sums`
+    totals: Float  # [n, 2+4m], see `signals.totals`
     moved: Bool  # [n+1]: whether an episode's policy was another one than before; at last, whether the coming one is
 
 
@@ -37,34 +36,45 @@ class Metering(NamedTuple):
     declared: Declared
     state: MeterState
     levels: Float  # [2+2m]: ln(1/share)
-    x: Float  # [2m]: a buffer
+    ones: Float  # [m]
+    row: Float  # [2+4m]: these two are buffers
+    x: Float  # [2+2m]
     rows: Float  # [grid, 2+2m]: bounds of sums
     sums: EpisodeSums  # of the first episodes, as many as there is room for
 
 
 def make_metering(meter: SafetyMeter, grid: int, *, checked: bool, sums: int) -> Metering:
     """A meter with room for so many recorded episodes, and for the sums of so many."""
-    m, sums = meter.interface.m, sums if sums <= MOST_SUMS else 0
+    m, sums = meter.terms.m, sums if sums <= MOST_SUMS else 0
     rows = 2 + 2 * m
     return Metering(
         checked=checked,
-        declared=meter.declared,
+        declared=meter.terms.declared,
         state=meter.state,
-        levels=meter_levels(meter.interface.m, meter.delta),
-        x=np.zeros(rows - 2),
+        levels=meter_levels(m, meter.delta),
+        ones=np.ones(m),
+        row=np.zeros(2 + 4 * m),
+        x=np.zeros(rows),
         rows=np.zeros((grid, rows)),
         sums=EpisodeSums(np.zeros((sums, 2 + 4 * m)), np.zeros(sums + 1, np.bool_)),
     )
 
 
 @inlined
-def count_episode(metering: Metering, episode: InsideEpisode, row: int, recorded: bool) -> None:
-    """Count an episode; `recorded`: read the bounds into the row of this number."""
+def add_up(metering: Metering, episode: InsideEpisode) -> bool:
+    """Add up an episode into ``metering.row``; return whether its totals lie where they were declared to."""
+    add_sums(episode.rewards, episode.constraints, episode.thresholds, metering.row)
+    return not metering.checked or sums_fit(metering.declared, metering.row)
+
+
+@inlined
+def count_episode(metering: Metering, row: int, recorded: bool) -> None:
+    """Count the episode that was added up; `recorded`: read the bounds into the row of this number."""
     n = int(metering.state.means.counted[0])
     if n < metering.sums.totals.shape[0]:
-        sums = metering.sums.totals[n]
-        add_sums(episode.rewards, episode.constraints, episode.thresholds, sums)
-    meter_step(metering.declared, metering.state, episode, metering.x)
+        for k in range(metering.row.shape[0]):
+            metering.sums.totals[n, k] = metering.row[k]
+    meter_episode(metering.declared, metering.state, metering.ones, metering.row, metering.x)
     if recorded:
         read_meter(metering.state, metering.levels, metering.rows[row])
 

@@ -15,8 +15,8 @@ from ..display import Displayed, curves
 from ..errors import InvalidOption, MissingPackage, unknown
 from ..evidence.certificate import Certificate
 from ..evidence.meter import Evidence
-from ..evidence.mixture import Mixture
 from ..learners.learner import Learner
+from ..learners.mixture import Mixture
 from .diagnosis import Finding, diagnose
 from .metering import EpisodeSums
 from .origin import Origin

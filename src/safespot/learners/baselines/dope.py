@@ -29,16 +29,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .optimism import BaselinePlanner, steps_after
-from .plausible_models import (
-    Models,
-    means,
-    optimistic_plan,
-    signal_radius,
-    start_intervals,
-    total_variation,
-    write_intervals,
-)
+from ..radii import means, signal_radius
+from .optimism import BaselinePlanner, make_models, steps_after
+from .plausible_models import optimistic_plan, total_variation
 
 
 class DOPE(BaselinePlanner):
@@ -58,14 +51,11 @@ class DOPE(BaselinePlanner):
 
     def plan(self) -> dict[str, NDArray]:
         """Solve the pessimistic program."""
-        f, radii, statistics = self.interface, self.rates.radii, self.counts()
-        n = statistics.n
-        lower, upper = self.rows("lower"), self.rows("upper")
-        write_intervals(radii, statistics, lower, upper)
-        start = start_intervals(radii, f.start, statistics.starts)
-        beta, v_hat = signal_radius(radii, n), means(statistics)
-        drift = steps_after(f.H) * total_variation(lower, upper)
+        H, radii, pooled = self.interface.H, self.rates.radii, self.counts()
+        beta, v_hat = signal_radius(radii, pooled.n), means(pooled)
+        models = make_models(self, pooled, v_hat)
+        drift = steps_after(H) * np.stack([total_variation(rows) for rows in models.rows])
         payoffs = np.maximum(v_hat - beta, 0.0) - drift
         payoffs[0] = np.minimum(v_hat[0] + beta, 1.0) + self.price * (beta + drift)
-        models = Models(payoffs, lower, upper, *start, np.array(f.mask.reshape(n.shape)))
-        return self.if_safe(optimistic_plan(models, self.limits + f.H * total_variation(*start)))
+        limits = self.limits + H * total_variation(models.start)
+        return self.if_safe(optimistic_plan(models._replace(payoffs=payoffs), limits))

@@ -8,7 +8,7 @@ linear program is solved by column generation (`plausible_models.optimistic_plan
 Guarantee with known thresholds: the *strong* regret and violation are of order sqrt(T).
 
 Deviations.
-1. The radii are those of `plausible_models`, derived as D3 is, with `bonus_scale`; signals are clipped to [0,1].
+1. The radii are those of `learners.radii`, derived as D3 is, with `bonus_scale`; signals are clipped to [0,1].
 2. With `replan="doubling"` a plan stands until the visits of some pair have doubled: H S A log T programs at most
    instead of T, for a constant factor in the bounds.
 3. Before the first plan the policy is uniform: without data all plans are equal.

@@ -11,7 +11,7 @@ Guarantee with known thresholds: strong regret and violation of order sqrt(T), b
 `OptCMDP`.
 
 Deviations.
-1. Radii as D3, with `bonus_scale`: `plausible_models.empirical_variation`. A pair without data gets all that
+1. Radii as D3, with `bonus_scale`: `radii.empirical_variation`. A pair without data gets all that
    remains and leads nowhere.
 2. to 4. as in `OptCMDP` (`replan`, the first policy, no feasible plan).
 5. A learned start distribution (D5) is the counted one; the limits give way by ``H tv(t-1)``.
@@ -22,17 +22,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ...planning.process import best_plan
 from ..options import PlannerOptions
 from ..planner import Planner
-from .optimism import start_variation, steps_after
-from .plausible_models import (
-    Models,
-    means,
-    optimistic_plan,
-    signal_radius,
-    start_intervals,
-    write_empirical,
-)
+from ..radii import means, signal_radius
+from .optimism import empirical_model, start_variation, variation_ahead
 
 
 class OptCMDPBonus(Planner):
@@ -54,15 +48,8 @@ class OptCMDPBonus(Planner):
 
     def plan(self) -> dict[str, NDArray]:
         """Solve the program with bonuses."""
-        f, radii, statistics = self.interface, self.rates.radii, self.counts()
-        n, p_hat = statistics.n, self.rows("empirical")
-        drift = steps_after(f.H) * write_empirical(radii, statistics, p_hat)
-        models = Models(
-            np.minimum(means(statistics) + signal_radius(radii, n), 1.0) + drift,
-            p_hat,
-            p_hat,
-            *start_intervals(radii, f.start, statistics.starts, exact=True),
-            np.array(f.mask.reshape(n.shape)),
-        )
-        plan = optimistic_plan(models, self.limits - f.H * start_variation(self))
+        radii, pooled = self.rates.radii, self.counts()
+        payoffs = np.minimum(means(pooled) + signal_radius(radii, pooled.n), 1.0)
+        model = empirical_model(self, pooled, payoffs + variation_ahead(self, pooled))
+        plan = best_plan(model, self.limits - self.interface.H * start_variation(self))
         return {"pi": plan.policy, "lam": plan.multipliers}

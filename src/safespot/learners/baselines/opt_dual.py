@@ -9,7 +9,7 @@ and only their average approaches the constrained optimum.
 Guarantee with known thresholds: *weak* regret and violation of order sqrt(T).
 
 Deviations.
-1. The radii are those of `plausible_models`, derived as D3 is; signals are clipped to [0,1].
+1. The radii are those of `learners.radii`, derived as D3 is; signals are clipped to [0,1].
 2. Multipliers are projected to [0, rho] as SPOT's are; ``step = rho / sqrt(m H^2 T)`` unless given.
 3. The first policy is uniform. Data up to and including episode t make the policy of t+1; the multipliers move with
    that policy's optimistic value, one step after it.

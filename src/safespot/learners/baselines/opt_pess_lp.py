@@ -23,15 +23,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .optimism import BaselinePlanner, start_variation, steps_after
-from .plausible_models import (
-    Models,
-    means,
-    optimistic_plan,
-    signal_radius,
-    start_intervals,
-    write_empirical,
-)
+from ...planning.process import best_plan
+from ..radii import means, signal_radius
+from .optimism import BaselinePlanner, empirical_model, start_variation, variation_ahead
 
 
 class OptPessLP(BaselinePlanner):
@@ -53,12 +47,15 @@ class OptPessLP(BaselinePlanner):
 
     def plan(self) -> dict[str, NDArray]:
         """Solve the pessimistic program."""
-        f, radii, statistics = self.interface, self.rates.radii, self.counts()
-        n, p_hat = statistics.n, self.rows("empirical")
-        beta, v_hat = signal_radius(radii, n), means(statistics)
-        drift = steps_after(f.H) * write_empirical(radii, statistics, p_hat)
+        radii, pooled = self.rates.radii, self.counts()
+        beta, v_hat, drift = (
+            signal_radius(radii, pooled.n),
+            means(pooled),
+            variation_ahead(self, pooled),
+        )
         payoffs = np.maximum(v_hat - beta, 0.0) - drift
         payoffs[0] = np.minimum(v_hat[0] + beta, 1.0) + drift + self.price * (beta + drift)
-        start = start_intervals(radii, f.start, statistics.starts, exact=True)
-        models = Models(payoffs, p_hat, p_hat, *start, np.array(f.mask.reshape(n.shape)))
-        return self.if_safe(optimistic_plan(models, self.limits + f.H * start_variation(self)))
+        model = empirical_model(self, pooled, payoffs)
+        return self.if_safe(
+            best_plan(model, self.limits + self.interface.H * start_variation(self))
+        )

@@ -1,4 +1,4 @@
-"""What learners that plan over plausible models share: the models, a baseline to fall back on, and radii."""
+"""Models, radii and a baseline to fall back on, as learners that plan over plausible models share them."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...arrays import Float, Policy
+from ...planning.counted import Pooled
+from ...planning.process import Plan, Process, make_process
 from ..limits import inside_slack
 from ..options import BaselineOptions
 from ..planner import Planner
 from ..policies import given_policy
+from ..radii import empirical_variation, means, signal_radius
 from .plausible_models import (
     Models,
     OptimisticPlan,
-    empirical_variation,
-    means,
-    signal_radius,
-    start_intervals,
-    write_intervals,
+    plausible_rows,
+    plausible_start,
 )
 
 
@@ -31,8 +31,8 @@ class BaselinePlanner(Planner):
         """The baseline."""
         return given_policy(self.interface, "baseline", self.options.baseline)
 
-    def if_safe(self, plan: OptimisticPlan) -> dict[str, NDArray]:
-        """What a plan replaces: where no policy is safe for certain, the baseline is played."""
+    def if_safe(self, plan: OptimisticPlan | Plan) -> dict[str, NDArray]:
+        """Return what a plan replaces: where no policy is safe for certain, the baseline is played."""
         if not plan.feasible:
             return {"pi": np.array(self.first_policy()), "lam": np.zeros(self.interface.m)}
         return {"pi": plan.policy, "lam": plan.multipliers}
@@ -43,28 +43,49 @@ class BaselinePlanner(Planner):
 
 
 def optimistic_models(learner: Planner) -> Models:
-    """All plausible transitions, with every signal as large as it may be: ``min(v_hat + c sqrt(L_r / n), 1)``."""
-    f, radii, statistics = learner.interface, learner.rates.radii, learner.counts()
-    n, lower, upper = statistics.n, learner.rows("lower"), learner.rows("upper")
-    write_intervals(radii, statistics, lower, upper)
-    return Models(
-        np.minimum(means(statistics) + signal_radius(radii, n), 1.0),
-        lower,
-        upper,
-        *start_intervals(radii, f.start, statistics.starts),
-        np.array(f.mask.reshape(n.shape)),
+    """Return all plausible models, with every signal as large as it may be: ``min(v_hat + c sqrt(L_r / n), 1)``."""
+    radii, pooled = learner.rates.radii, learner.counts()
+    return make_models(
+        learner, pooled, np.minimum(means(pooled) + signal_radius(radii, pooled.n), 1.0)
     )
 
 
+def make_models(learner: Planner, pooled: Pooled, payoffs: Float) -> Models:
+    """Return all plausible transitions and starts, with these payoffs ``[1+m, K or H, S*A]``."""
+    f, radii = learner.interface, learner.rates.radii
+    mask = f.mask.reshape(f.H, -1)
+    return Models(
+        np.broadcast_to(payoffs, (len(payoffs), *mask.shape)),
+        plausible_rows(radii, pooled),
+        plausible_start(radii, f.start, learner.statistics.starts),
+        mask,
+    )
+
+
+def empirical_model(learner: Planner, pooled: Pooled, payoffs: Float) -> Process:
+    """Return the transitions and starts as counted, with these payoffs; a pair without data leads nowhere."""
+    f = learner.interface
+    rows = pooled.matrices(pooled.counts / pooled.n.ravel()[pooled.pairs])
+    nothing = np.zeros_like(pooled.n), np.zeros((len(payoffs), f.H))
+    return make_process(rows, payoffs, pooled.start, f.mask.reshape(f.H, -1), *nothing)
+
+
+def variation_ahead(learner: Planner, pooled: Pooled) -> Float:
+    """Return ``(H - h) tv`` of the counted rows ``[H, S*A]``, H - h being the steps after this one (1-based h)."""
+    tv = empirical_variation(learner.rates.radii, pooled.n.ravel(), pooled.pairs, pooled.counts)
+    ahead: Float = steps_after(learner.interface.H) * tv.reshape(pooled.n.shape)
+    return ahead
+
+
 def steps_after(H: int) -> Float:
-    """``[H, 1]``: how many steps follow each one."""
+    """Return how many steps follow each one, ``[H, 1]``."""
     return np.arange(H - 1.0, -1.0, -1.0)[:, None]
 
 
 def start_variation(learner: Planner) -> float:
-    """How far the counted start distribution can be from the true one; 0 where the start is known."""
+    """Return how far the counted start distribution can be from the true one; 0 where the start is known."""
     if learner.interface.start is not None:
         return 0.0
-    starts = learner.statistics.starts
-    n, counted = starts.sum()[None], starts[None].astype(float)
-    return float(empirical_variation(learner.rates.radii, n, counted)[0])
+    starts = learner.statistics.starts.astype(float)
+    row = np.zeros(len(starts), np.int64)
+    return float(empirical_variation(learner.rates.radii, starts.sum()[None], row, starts)[0])

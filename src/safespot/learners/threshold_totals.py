@@ -27,13 +27,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Float, InsideEpisode, Int
 from ..errors import InvalidFile
-from ..kernels.jit import inlined, no_refcount
-from ..spot import limits
-from ..spot.optimism import Radii
-from ..spot.visits import MOST
-from ..states import rebuild
-from ..units import ROUNDING
-from .sequences import (
+from ..evidence.sequences import (
     PATIENCE,
     WINDOW_WEIGHTS,
     FixedMeans,
@@ -41,14 +35,21 @@ from .sequences import (
     add_factor,
     choose_weights,
     fixed_means,
+    is_due,
     move_powers,
     observe_fixed,
     observe_samples,
-    read_when_due,
+    read_fixed,
     sample_mean,
     targets,
     window_sum,
 )
+from ..kernels.jit import inlined, no_refcount
+from ..spot import limits
+from ..spot.optimism import Radii
+from ..spot.visits import MOST
+from ..states import rebuild
+from ..units import ROUNDING
 
 EPISODES, STEPS, SHARED, SAMPLES, WINDOW = range(5)  # what a factor is made of
 FIRST_ROOM = 64  # episodes that a window has room for at first
@@ -76,7 +77,7 @@ class TotalState(NamedTuple):
     due: Float  # [1]: the episode at which SHARED is read again
 
 
-class Totals(NamedTuple):
+class HintTotals(NamedTuple):
     """A learner's limits as totals: what stays, what was seen, and the best bounds so far (`spot.limits`)."""
 
     rates: TotalRates
@@ -124,12 +125,12 @@ def total_state(rates: TotalRates, H: int) -> TotalState:
     )
 
 
-def make_totals(rates: TotalRates, H: int) -> Totals:
+def make_totals(rates: TotalRates, H: int) -> HintTotals:
     """Nothing seen yet: a total lies where it was declared to."""
-    return Totals(rates, total_state(rates, H), rates.limits.copy())
+    return HintTotals(rates, total_state(rates, H), rates.limits.copy())
 
 
-def bounds_at(totals: Totals, level: float) -> tuple[Float, Float]:
+def bounds_at(totals: HintTotals, level: float) -> tuple[Float, Float]:
     """(lower ``[m]``, upper ``[m]``) that what was seen gives with share exp(-level) a side; not for windows."""
     state, rates = totals.state, totals.rates._replace(level=level)
     means = state.means._replace(
@@ -140,12 +141,12 @@ def bounds_at(totals: Totals, level: float) -> tuple[Float, Float]:
     return lower, upper
 
 
-def check_totals_state(fresh: Totals, arrays: dict[str, NDArray]) -> Totals:
+def check_totals_state(fresh: HintTotals, arrays: dict[str, NDArray]) -> HintTotals:
     """What a file holds, if it can belong to a learner that began with `fresh`."""
     like = {**fresh.state._asdict(), "bounds": fresh.bounds}
     loaded = rebuild(like, arrays, grows=("ring",))
     bounds = loaded.pop("bounds")
-    found = Totals(fresh.rates, fresh.state._replace(**loaded), bounds)
+    found = HintTotals(fresh.rates, fresh.state._replace(**loaded), bounds)
     means = found.state.means
     state, (lower, upper) = found.state, found.bounds
     episodes, length, oldest = state.span
@@ -237,7 +238,7 @@ def observe_totals(
 
 @inlined
 def learn_from_totals(
-    totals: Totals, radii: Radii, episode: InsideEpisode, lower: Float, upper: Float
+    totals: HintTotals, radii: Radii, episode: InsideEpisode, lower: Float, upper: Float
 ) -> None:
     """What a learner's step does with an episode's hints; `radii` are the paper's, and not needed."""
     observe_totals(
@@ -249,12 +250,12 @@ def learn_from_totals(
 
 
 @inlined
-def has_room_for_hints(totals: Totals) -> bool:
+def has_room_for_hints(totals: HintTotals) -> bool:
     """Whether the window can take one more episode."""
     return totals_have_room(totals.state)
 
 
-limits.register(Totals, learn_from_totals, has_room_for_hints)
+limits.register(HintTotals, learn_from_totals, has_room_for_hints)
 
 
 @no_refcount
@@ -329,8 +330,9 @@ def read_means(
     upper: Float,
 ) -> None:
     """From means in [0,1] to totals."""
-    read_when_due(rates.targets, state.means, 2 * i, rates.level)
-    read_when_due(rates.targets, state.means, 2 * i + 1, rates.level)
+    for r in (2 * i, 2 * i + 1):
+        if is_due(state.means, r):
+            read_fixed(rates.targets, state.means, r, rates.level)
     tighten(
         least + (most - least) * state.means.lower[2 * i],
         most - (most - least) * state.means.lower[2 * i + 1],

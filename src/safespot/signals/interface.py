@@ -87,12 +87,17 @@ class Interface:
                 f"the episode starts in state {states[0]}; this learner expects state {self.start}. "
                 "Make the learner with start=None to learn the start distribution."
             )
-        return InsideEpisode(
-            states=states,
-            pairs=states[:-1] * self.A + episode.actions,
-            rewards=signals_inside("reward", self.units.reward, episode.rewards),
-            constraints=signals_inside("constraint", self.units.constraints, episode.constraints),
-            thresholds=signals_inside("threshold", self.units.constraints, episode.thresholds),
+        signals = self.signals_inside(episode.rewards, episode.constraints, episode.thresholds)
+        return InsideEpisode(states, states[:-1] * self.A + episode.actions, *signals)
+
+    def signals_inside(
+        self, rewards: Float, constraints: Float, thresholds: Float
+    ) -> tuple[Float, Float, Float]:
+        """Bring the signals of an episode inside, ``[H]``, ``[H,m]`` and ``[H,m]``, or those of many, ``[n,…]``."""
+        return (
+            _inside("reward", self.units.reward, rewards),
+            _inside("constraint", self.units.constraints, constraints),
+            _inside("threshold", self.units.constraints, thresholds),
         )
 
 
@@ -219,7 +224,7 @@ def _mask(value: ArrayLike | None, shape: tuple[int, int, int]) -> Bool:
     return full
 
 
-def signals_inside(name: str, terms: Affine, outside: Float) -> Float:
+def _inside(name: str, terms: Affine, outside: Float) -> Float:
     """Bring signals inside, of one episode or ``[n, …]`` of many; rounding is forgiven and cut off.
 
     What lies outside of its range is an `InvalidEpisode`.

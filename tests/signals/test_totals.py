@@ -10,15 +10,15 @@ import pytest
 import safespot as ss
 from safespot.arrays import InsideEpisode
 from safespot.errors import InvalidEpisode
-from safespot.evidence.differences import (
-    check_totals,
+from safespot.signals.interface import make_interface
+from safespot.signals.totals import (
+    check_sums,
     declare,
+    episode_sums,
     hinted,
-    reward_shares,
-    totals_fit,
-    value_total,
+    state_totals,
+    sums_fit,
 )
-from safespot.evidence.interface import make_interface
 
 NAN = np.nan
 KNOWN = make_interface(2, 2, 2, 2, start=1)
@@ -33,12 +33,13 @@ def inside(constraints: Any, thresholds: Any, rewards: Any = (0.5, 0.5)) -> Insi
 
 def agreed(declared: Any, episode: InsideEpisode) -> bool:
     """Whether the totals fit; the compiled loop says the same as the check that raises."""
+    sums = episode_sums(episode)
     try:
-        check_totals(declared, episode)
+        check_sums(declared, sums)
         fits = True
     except InvalidEpisode:
         fits = False
-    assert bool(totals_fit(declared, episode)) == fits
+    assert bool(sums_fit(declared, sums)) == fits
     return fits
 
 
@@ -69,19 +70,42 @@ def test_known_thresholds_have_no_samples_to_check() -> None:
     declared = declare(KNOWN, [0.3, 0.3], (0.0, 1.0), None)
     assert agreed(declared, inside([[0.5, 0.5]] * 2, [[1.0, 1.0]] * 2))
     assert not agreed(declared, inside([[0.5, 0.6]] * 2, [[1.0, 1.0]] * 2))
-    assert tuple(hinted(declared, np.full((2, 2), NAN), 1)) == (0.3, 0.3)
+    sums = episode_sums(inside(np.full((2, 2), 0.5), np.full((2, 2), NAN)))
+    assert tuple(hinted(declared, sums, 1)) == (0.3, 0.3)
 
 
 def test_what_an_episode_leaves_open() -> None:
-    assert tuple(value_total(np.array([[0.1, 0.25], [0.2, 0.5]]), 1)) == (0.75, 0.75)
-    assert tuple(value_total(np.array([[0.1, 0.25], [0.2, NAN]]), 1)) == (0.25, 1.25)
-    assert tuple(value_total(np.full((2, 2), NAN), 0)) == (0.0, 2.0)
+    episode = inside([[0.1, 0.25], [0.2, NAN]], [[0.25, NAN], [0.5, NAN]], [0.25, NAN])
+    sums = episode_sums(episode)
+    reward, g, x = sums[:2], sums[2:6].reshape(2, 2).T, sums[6:].reshape(2, 2).T
+    assert reward.tolist() == [0.25, 1.25]
+    np.testing.assert_allclose(g, [[0.3, 0.3], [0.25, 1.25]])
+    assert x.tolist() == [[0.75, 0.75], [0.0, 2.0]]
     declared = declare(KNOWN, None, None, (0.5, 1.5))
-    assert tuple(hinted(declared, np.array([[0.25, NAN], [0.5, NAN]]), 0)) == (0.75, 0.75)
-    assert tuple(hinted(declared, np.array([[0.25, NAN], [0.5, NAN]]), 1)) == (0.5, 1.5)
-    assert tuple(reward_shares(declared, np.array([0.25, 0.5]))) == (0.375, 0.375)
-    assert tuple(reward_shares(declared, np.array([0.25, NAN]))) == (0.125, 0.625)
-    assert tuple(reward_shares(declared, np.array([1.0, 1.0 + 1e-12]))) == (1.0, 1.0)
+    assert tuple(hinted(declared, sums, 0)) == (0.75, 0.75)
+    assert tuple(hinted(declared, sums, 1)) == (0.5, 1.5)
+
+
+@pytest.mark.parametrize("weight", [1.0, 0.25])
+def test_what_an_episode_states(weight: float) -> None:
+    """Each number is the least of a quantity in parts of its range, or 1 less the largest."""
+    declared = declare(KNOWN, None, (0.0, 1.6), (0.5, 1.5))
+    sums = episode_sums(inside([[0.1, 0.25], [0.2, NAN]], [[0.25, NAN], [0.5, NAN]], [0.25, NAN]))
+    x = np.zeros(14)
+    state_totals(declared, np.full(2, weight), sums, x)
+    least, width = -1.5 * weight, 1.6 + weight
+    expected = [0.125, 1.0 - 0.625]
+    for low, high, under, over in ((0.3, 0.3, 0.75, 0.75), (0.25, 1.25, 0.5, 1.5)):
+        expected += [
+            (low - weight * over - least) / width,
+            1.0 - (high - weight * under - least) / width,
+        ]
+    expected += [0.3 / 1.6, 1.0 - 0.3 / 1.6, 0.25 / 1.6, 1.0 - 1.25 / 1.6]
+    expected += [0.25, 0.75, 0.0, 0.0]
+    np.testing.assert_allclose(x, expected, atol=1e-15)
+    short = np.zeros(6)
+    state_totals(declared, np.full(2, weight), sums, short)
+    np.testing.assert_array_equal(short, x[:6])
 
 
 # The border

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..arrays import LARGEST, Episode, as_count
 from ..errors import InvalidFile
+from .totals import Totals
 
 
 @dataclass
@@ -39,7 +40,7 @@ class Doubts:
         """Overwrite all counts with another's."""
         self.__dict__.update(vars(other))
 
-    def note(self, episode: Episode) -> None:
+    def note(self, episode: Episode | Totals) -> None:
         """Add the marks of an episode that is observed."""
         self.add({name: getattr(episode, name) for name in vars(self)})
 

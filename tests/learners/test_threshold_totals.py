@@ -10,8 +10,10 @@ import pytest
 
 from safespot.arrays import InsideEpisode
 from safespot.errors import InvalidFile
-from safespot.evidence.totals import (
-    Totals,
+from safespot.kernels.jit import no_refcount
+from safespot.learners.limits import limits_arrays
+from safespot.learners.threshold_totals import (
+    HintTotals,
     bounds_at,
     check_totals_state,
     grow_totals,
@@ -23,11 +25,8 @@ from safespot.evidence.totals import (
     total_state,
     totals_have_room,
 )
-from safespot.kernels.jit import no_refcount
-from safespot.learners.limits import limits_arrays
+from tests.evidence import reference as ref
 from tests.support.damage import put
-
-from . import reference as ref
 
 Array = Any
 H, SHARE = 5, 0.025
@@ -192,7 +191,7 @@ KINDS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def learned(kind: str, n: int, m: int = 2, **options: Any) -> tuple[Totals, Array, Array]:
+def learned(kind: str, n: int, m: int = 2, **options: Any) -> tuple[HintTotals, Array, Array]:
     """A record that has seen n episodes, and the bounds that it handed on."""
     totals = make_totals(total_rates(m, H, 0.05, planned=50, **KINDS[kind], **options), H)
     lower, upper = np.zeros(m), np.full(m, float(H))

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..arrays import Episode, Policy, frozen
 from ..errors import InvalidOption
-from .certificate import Certificate
+from ..evidence.certificate import Certificate
 
 DRAWN = 64  # policies that are found at once
 
