@@ -294,9 +294,22 @@ struct PySpot {
     }
 };
 
+Declared as_declared(const Fields& d, Index m) {
+    const ConstFloats<1> alpha = d("alpha", any);
+    require(alpha.empty() || alpha.extent(0) == m, "alpha must be [m], or empty.");
+    return {alpha,
+            d("values", 2, m),
+            d("limits", 2, m),
+            d("rounding", m),
+            d("least", m),
+            d("width", m),
+            d("scale", 1 + m)};
+}
+
 struct PyMeter {
     Kept kept;
     Meter core;
+    std::vector<double> x;  // a buffer
 
     PyMeter(nb::handle declared, nb::handle state) {
         const Fields d(declared, kept), r(state, kept);
@@ -304,22 +317,19 @@ struct PyMeter {
         core.reward = r("reward", 2, WindowSum::width);
         const Index m = this->m();
         require(m > 0 && core.means.extent(0) == 2 * m, "means must have two rows for each constraint.");
-        const ConstFloats<1> alpha = d("alpha", any);
-        require(alpha.empty() || alpha.extent(0) == m, "alpha must be [m], or empty.");
-        core.declared = {alpha, d("values", 2, m), d("limits", 2, m), d("least", m), d("scale", 1 + m)};
+        core.declared = as_declared(d, m);
+        x.resize(2 + 2 * m);
     }
     Index m() const { return core.means.extent(0) / 2; }
     void check() const {
         const double counted = ChangingMeans(core.means[0]).counted();
         require(0.0 <= counted && counted < static_cast<double>(most), "the meter's count is none.");
     }
-    void observe(nb::handle rewards, nb::handle constraints, nb::handle thresholds) const {
-        const auto r = as_view<const double, 2>(rewards, "rewards", {any, any});
-        const Index n = r.extent(0), H = r.extent(1);
-        const auto g = as_view<const double, 3>(constraints, "constraints", {n, H, m()});
-        const auto x = as_view<const double, 3>(thresholds, "thresholds", {n, H, m()});
+    void observe(nb::handle sums) {
+        const auto rows = as_view<const double, 2>(sums, "sums", {any, 2 + 4 * m()});
         check();
-        for (Index k = 0; k < n; ++k) core.observe(Episode{{}, {nullptr, {H}}, r[k], g[k], x[k]});
+        const Floats<1> buffer(x.data(), {2 + 2 * m()});
+        for (Index k = 0; k < rows.extent(0); ++k) core.observe(rows[k], buffer);
     }
     void read(nb::handle levels, nb::handle lower) const {
         const Index rows = 2 + 2 * m();
@@ -443,8 +453,14 @@ struct PyLoop {
                   r("sums", rows, 2, C),
                   r("written", 1)};
         const Floats<2> totals = sums("totals", any, 2 + 4 * m);
-        const Metering watched{g.get<bool>("checked"),     meter.core, g("levels", 2 + 2 * m),
-                               g("rows", rows, 2 + 2 * m), totals,     sums("moved", totals.extent(0) + 1)};
+        const Metering watched{g.get<bool>("checked"),
+                               meter.core,
+                               g("levels", 2 + 2 * m),
+                               g("row", 2 + 4 * m),
+                               g("x", 2 + 2 * m),
+                               g("rows", rows, 2 + 2 * m),
+                               totals,
+                               sums("moved", totals.extent(0) + 1)};
         core = std::make_unique<Loop<Spot<Window>>>(known, play, tracker, record, w.get<bool>("every"), watched,
                                                     *spot.core);
     }
@@ -525,7 +541,7 @@ NB_MODULE(_core, m) {
         .def_prop_ro("has_room", [](const PySpot& s) { return s.core->has_room(); });
     nb::class_<PyMeter>(m, "Meter")
         .def(nb::init<nb::handle, nb::handle>(), "declared"_a, "state"_a)
-        .def("observe", &PyMeter::observe, "rewards"_a, "constraints"_a, "thresholds"_a)
+        .def("observe", &PyMeter::observe, "sums"_a)
         .def("read", &PyMeter::read, "levels"_a, "lower"_a);
     nb::class_<PyTruth>(m, "Truth")
         .def(nb::init<nb::handle, nb::handle>(), "model"_a, "laws"_a)

@@ -11,7 +11,7 @@ import pytest
 
 import safespot as ss
 from safespot import _core
-from safespot.evidence.differences import declare
+from safespot.signals.totals import declare
 from safespot.evidence.meter import meter_levels
 from safespot.model.simulation import as_laws, draw_noise
 from safespot.spot import visits
@@ -302,17 +302,16 @@ def test_sequences_and_meters() -> None:
         for case in wrong(getattr(state, name)).values():
             with pytest.raises(ERRORS):
                 _core.Meter(declared, Record(**{**vars(state), name: case}))
-    signals = [np.zeros((2, H)), np.zeros((2, H, M)), np.zeros((2, H, M))]
-    for k, array in enumerate(signals):
-        for case in wrong(array).values():
-            with pytest.raises(ERRORS):
-                meter.observe(*signals[:k], case, *signals[k + 1 :])
+    sums = np.zeros((2, 2 + 4 * M))
+    for case in wrong(sums).values():
+        with pytest.raises(ERRORS):
+            meter.observe(case)
     for case in wrong(levels).values():
         with pytest.raises(ERRORS):
             meter.read(case, np.zeros(2 + 2 * M))
     state.means[0, 0] = math.nan
     with pytest.raises(ValueError, match="count"):
-        meter.observe(*signals)
+        meter.observe(sums)
     rows, targets = np.full((1, _core.FixedMean.width), math.nan), _core.Targets(10.0)
     for value in (math.nan, -math.inf, 1e308, -1.0):
         rows[:] = value

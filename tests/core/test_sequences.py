@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 import safespot as ss
 from safespot import _core
 from safespot.evidence import sequences as numba
-from safespot.evidence.differences import declare
-from safespot.evidence.interface import make_interface
-from safespot.evidence.meter import meter_episodes, meter_levels, meter_state, read_meter
+from safespot.signals.totals import declare, sums_of_many
+from safespot.signals.interface import make_interface
+from safespot.evidence.meter import MeterState, meter_episodes, meter_levels, read_meter
+from safespot.evidence.sequences import changing_means
 from tests.core.support import Record, meter_rows
 from tests.evidence import reference as ref
 
@@ -70,7 +71,8 @@ def test_fixed_means(kind: str, n: int, factors: float) -> None:
         _core.FixedMean.observe(rows, 0, targets, each)
         _core.FixedMean.read_when_due(rows, 0, targets, level)
         numba.observe_fixed(old_targets, old, 0, each)
-        numba.read_when_due(old_targets, old, 0, level)
+        if numba.is_due(old, 0):
+            numba.read_fixed(old_targets, old, 0, level)
     order = (old.counted, old.total, old.squares, old.lower, old.due)
     np.testing.assert_allclose(rows[0, :5], [array[0] for array in order], rtol=1e-12, atol=1e-12)
     blocks = (old.weight, old.slope, old.offset, old.product, old.power)
@@ -155,13 +157,15 @@ def test_meters(m: int, H: int, known: str, seed: int, missing: float) -> None:
     x[rng.random((n, H)) < missing] = math.nan
     unfinished = rng.random(n) < missing / 3
     r[unfinished, -1] = g[unfinished, -1] = math.nan
-    old = meter_state(m)
-    meter_episodes(declared, old, r, g, x, np.zeros(2 * m))
+    old = MeterState(changing_means(2 * m), np.zeros((2, 4)))
+    sums = np.zeros((n, 2 + 4 * m))
+    sums_of_many(r, g, x, sums)
+    meter_episodes(declared, old, np.ones(m), sums, np.zeros(2 + 2 * m))
     rows, reward = np.zeros((2 * m, _core.ChangingMeans.width)), np.zeros((2, 4))
     for k in range(2 * m):
         _core.ChangingMeans.reset(rows, k)
     meter = _core.Meter(declared, Record(means=rows, reward=reward))
-    meter.observe(r, g, x)
+    meter.observe(sums)
     np.testing.assert_array_equal(rows, meter_rows(old.means))
     np.testing.assert_array_equal(reward, old.reward)
     levels, lower, expected = meter_levels(m, 0.05), np.zeros(2 + 2 * m), np.zeros(2 + 2 * m)
@@ -183,10 +187,9 @@ def test_a_meter_is_that_of_the_package() -> None:
     rows, reward = np.zeros((2, _core.ChangingMeans.width)), np.zeros((2, 4))
     for k in range(2):
         _core.ChangingMeans.reset(rows, k)
-    core = _core.Meter(meter.declared, Record(means=rows, reward=reward))
+    core = _core.Meter(meter.terms.declared, Record(means=rows, reward=reward))
     for t in range(1, 300):
         episode = ss.play(problem, [[0.5, 0.5], [0.5, 0.5]], noise, t)
         meter.observe(episode)
-        e = meter.interface.check(episode)
-        core.observe(e.rewards[None], e.constraints[None], e.thresholds[None])
+        core.observe(meter.terms.row(episode)[None])
     np.testing.assert_array_equal(rows, meter_rows(meter.state.means))
