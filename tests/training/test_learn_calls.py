@@ -17,7 +17,7 @@ from safespot.learners import doubling
 from safespot.learners import primal_dual as primal_dual_module
 from safespot.spot import visits
 from safespot.training import learn as training
-from safespot.training import loop, progress
+from safespot.training import progress
 from tests.support.contract import readings
 from tests.support.digest import state
 from tests.support.processes import python
@@ -146,7 +146,7 @@ def test_other_things_than_a_problem_and_a_learner_are_refused(swap: str) -> Non
 @pytest.fixture(params=["before", "after", "between"])
 def interrupted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """Ctrl-C in the third chunk: before its compiled episodes, after them, or once all is done."""
-    compiled, finished = loop.play_chunk, progress.Progress.show
+    compiled, finished = training.Training._play, progress.Progress.show
     calls = [0]
 
     def around(chunk: Callable[..., Any], before: bool) -> Callable[..., Any]:
@@ -164,7 +164,7 @@ def interrupted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     if request.param == "between":
         monkeypatch.setattr(progress.Progress, "show", around(finished, False))
     else:
-        monkeypatch.setattr(training, "play_chunk", around(compiled, request.param == "before"))
+        monkeypatch.setattr(training.Training, "_play", around(compiled, request.param == "before"))
     yield calls[0]
     assert calls[0] > 3
 
