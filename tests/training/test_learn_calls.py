@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import safespot as ss
+from safespot import _core
 from safespot.learners import doubling
 from safespot.learners import primal_dual as primal_dual_module
 from safespot.spot import visits
@@ -196,27 +197,34 @@ def test_an_interrupt_leaves_whole_episodes_and_the_run_so_far(
     same(ours, theirs, tmp_path)
 
 
+TOTAL = {"estimator": "total", "threshold_scale": 1.0}
+
+
 @pytest.mark.parametrize(
-    ("module", "where"),
-    [(primal_dual_module, name) for name in ("softmax", "refresh_all", "derive_bounds")]
-    + [(doubling, "make_radii")],
+    ("module", "where", "options"),
+    [(primal_dual_module, name, TOTAL) for name in ("softmax", "refresh_all", "derive_bounds")]
+    + [(doubling, "make_radii", {}), (_core.Spot, "derive", {})],
 )
 def test_an_interrupt_while_an_epoch_begins(
-    module: Any, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    module: Any,
+    where: str,
+    options: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     problem = example()
-    theirs = spot(problem, None)
+    theirs = spot(problem, None, **options)
     ss.learn(problem, theirs, 1200, seed=4)
-    ours = spot(problem, None)
+    ours = spot(problem, None, **options)
     ss.learn(problem, ours, 1000, seed=4)
     original = getattr(module, where)
     calls = [0]
 
-    def interrupting(*arguments: Any, **options: Any) -> Any:
+    def interrupting(*arguments: Any, **others: Any) -> Any:
         calls[0] += 1
         if calls[0] == 1:
             raise KeyboardInterrupt
-        return original(*arguments, **options)
+        return original(*arguments, **others)
 
     with monkeypatch.context() as patched:
         patched.setattr(module, where, interrupting)
