@@ -95,15 +95,8 @@ private:
 Radii as_radii(nb::handle record) {
     Kept none;
     const Fields r(record, none);
-    return {r.get("L_r"),
-            r.get("L_p"),
-            r.get("L_b"),
-            r.get("H"),
-            r.get("S"),
-            r.get("bonus_scale"),
-            r.get("threshold_scale"),
-            r.get<bool>("bernstein"),
-            r.get<bool>("clip")};
+    return Radii(r.get("L_r"), r.get("L_p"), r.get("L_b"), r.get("H"), r.get("S"), r.get("bonus_scale"),
+                 r.get("threshold_scale"), r.get<bool>("bernstein"), r.get<bool>("clip"));
 }
 
 // One episode's arrays, for the time of a call.
@@ -171,14 +164,9 @@ struct PyStatistics {
         } else {
             const Floats<1> counts = lists("counts", any);
             const Index pool = counts.extent(0);
-            c.successors = {c.successors.dense,
-                            lists("where", K, S),
-                            lists("length", K, S),
-                            lists("room", K, S),
-                            lists("actions", pool),
-                            lists("states", pool),
-                            counts,
-                            lists("used", 1)};
+            c.successors =
+                Successors(c.successors.dense, lists("where", K, S), lists("length", K, S), lists("room", K, S),
+                           lists("actions", pool), lists("states", pool), counts, lists("used", 1));
         }
         for (const View<Int, 1>& counts : {c.n.flat(), c.starts, c.pooling.n}) {
             const auto fits = [](Int n) { return 0 <= n && n < most; };
@@ -247,19 +235,14 @@ struct PySpot {
         const Index H = s.H(), S = s.S(), A = s.A(), C = s.components(), m = C - 1, of = window.core.n.extent(1);
         require(window.core.H() == H && window.core.m() == m && (of == 1 || of == S * A),
                 "the window must be of the same H, m and pairs.");
-        const SpotRates made{as_radii(nb::getattr(rates, "radii")),
-                             r.get("eta"),
-                             r.get("step"),
-                             r.get("xi"),
-                             r.get("rho"),
-                             r.get<Index>("start"),
-                             r.get<bool>("learned")};
+        const SpotRates made(as_radii(nb::getattr(rates, "radii")), r.get("eta"), r.get("step"), r.get("xi"),
+                             r.get("rho"), r.get<Index>("start"), r.get<bool>("learned"));
         require(0 <= made.start && made.start <= S, "start must be a state, or their number.");
         const Floats<3> logits = f("logits", H, S, A), pi = f("pi", H, S, A);
         core = std::make_unique<Spot<Window>>(
-            made, SpotState{logits.flat(), pi.flat(), f("lam", m), f("lower", m), f("upper", m), f("finished", 1)},
-            OptimisticModel{f("mask", H, S * A), f("deficit", C, H, S * A), f("weight", H, S * A),
-                            f("max_deficit", H, S)},
+            made, SpotState(logits.flat(), pi.flat(), f("lam", m), f("lower", m), f("upper", m), f("finished", 1)),
+            OptimisticModel(f("mask", H, S * A), f("deficit", C, H, S * A), f("weight", H, S * A),
+                            f("max_deficit", H, S)),
             s, window.core);
     }
     void check() const {
@@ -297,13 +280,8 @@ struct PySpot {
 Declared as_declared(const Fields& d, Index m) {
     const ConstFloats<1> alpha = d("alpha", any);
     require(alpha.empty() || alpha.extent(0) == m, "alpha must be [m], or empty.");
-    return {alpha,
-            d("values", 2, m),
-            d("limits", 2, m),
-            d("rounding", m),
-            d("least", m),
-            d("width", m),
-            d("scale", 1 + m)};
+    return Declared(alpha, d("values", 2, m), d("limits", 2, m), d("rounding", m), d("least", m), d("width", m),
+                    d("scale", 1 + m));
 }
 
 struct PyMeter {
@@ -340,16 +318,12 @@ struct PyMeter {
 Noise as_noise(const Fields& r, Index H, Index m) {
     const ConstFloats<1> start = r("start", any);
     const Index n = start.extent(0);
-    return {start,
-            r("actions", n, H),
-            r("transitions", n, H),
-            r("rewards", n, H),
-            r("constraints", n, H, m),
-            r("thresholds", n, H, m)};
+    return Noise(start, r("actions", n, H), r("transitions", n, H), r("rewards", n, H), r("constraints", n, H, m),
+                 r("thresholds", n, H, m));
 }
 
 Played as_played(const Fields& r, Index H, Index m) {
-    return {r("states", H + 1), r("pairs", H), r("rewards", H), r("constraints", H, m), r("thresholds", H, m)};
+    return Played(r("states", H + 1), r("pairs", H), r("rewards", H), r("constraints", H, m), r("thresholds", H, m));
 }
 
 struct PyTruth {
@@ -367,8 +341,8 @@ struct PyTruth {
         const Index H = model.H(), S = model.S();
         require(m > 0 && H > 0 && S > 0 && pairs > 0 && pairs % S == 0 && (K == 1 || K == H),
                 "payoffs must be [1+m, K, S*A] and alpha [m, H], none of them 0.");
-        model.P = {rows("dense", any, any, any), rows("starts", any, any), rows("successors", any),
-                   rows("probabilities", any)};
+        model.P = Transitions(rows("dense", any, any, any), rows("starts", any, any), rows("successors", any),
+                              rows("probabilities", any));
         require(model.P.consistent(H, pairs, S),
                 "dense transitions must be [K, S*A, S], sparse transitions rows [K, S*A + 1] of entries in order.");
         const View<const Int, 1> codes = l("codes", 3);
@@ -431,36 +405,22 @@ struct PyLoop {
         const Index H = model.H(), S = model.S(), pairs = model.pairs(), C = model.components(), m = C - 1;
         require(s.H() == H && s.S() == S && s.n.extent(1) == pairs && s.components() == C && meter.m() == m,
                 "the problem, the learner and the meter must be of the same S, A, H and m.");
-        const Truth known{model, truth.laws, u("target", m, H), u("offsets", C), u("scales", C), u.get<bool>("scaled")};
+        const Truth known(model, truth.laws, u("target", m, H), u("offsets", C), u("scales", C), u.get<bool>("scaled"));
         const Noise noise = as_noise(p.in("noise"), H, m);
         const Index n = episodes = noise.start.extent(0);
-        const Playing play{noise,
-                           p("progress", n),
-                           p("optima", n),
-                           as_played(played, H, m),
-                           played("alpha", m, H),
-                           played("progress", 1)};
+        const Playing play(noise, p("progress", n), p("optima", n), as_played(played, H, m), played("alpha", m, H),
+                           played("progress", 1));
         const Occupancy occupancy{t("now", S), t("after", S), t("mass", pairs), t("visits", pairs)};
-        const Tracker tracker{t("values", C), t("limits", m),        t("totals", 2, C), t("last", 2),
-                              t("before", C), t("limits_before", m), occupancy};
+        const Tracker tracker(t("values", C), t("limits", m), t("totals", 2, C), t("last", 2), t("before", C),
+                              t("limits_before", m), occupancy);
         const View<const Int, 1> grid = r("episodes", any);
         const Index rows = grid.extent(0);
-        record = {grid,
-                  r("values", rows, C),
-                  r("lam", rows, m),
-                  r("lower", rows, m),
-                  r("upper", rows, m),
-                  r("sums", rows, 2, C),
-                  r("written", 1)};
+        record = Record(grid, r("values", rows, C), r("lam", rows, m), r("lower", rows, m), r("upper", rows, m),
+                        r("sums", rows, 2, C), r("written", 1));
         const Floats<2> totals = sums("totals", any, 2 + 4 * m);
-        const Metering watched{g.get<bool>("checked"),
-                               meter.core,
-                               g("levels", 2 + 2 * m),
-                               g("row", 2 + 4 * m),
-                               g("x", 2 + 2 * m),
-                               g("rows", rows, 2 + 2 * m),
-                               totals,
-                               sums("moved", totals.extent(0) + 1)};
+        const Metering watched(g.get<bool>("checked"), meter.core, g("levels", 2 + 2 * m), g("row", 2 + 4 * m),
+                               g("x", 2 + 2 * m), g("rows", rows, 2 + 2 * m), totals,
+                               sums("moved", totals.extent(0) + 1));
         core = std::make_unique<Loop<Spot<Window>>>(known, play, tracker, record, w.get<bool>("every"), watched,
                                                     *spot.core);
     }

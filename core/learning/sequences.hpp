@@ -1,17 +1,13 @@
 // Confidence sequences: bounds of means that hold at every moment at once, from a row of numbers.
 //
-// Everything is a *lower* bound for variables x in [0,1]; an upper one is the lower one for 1 - x.
-// Let E_t be the mean of x_t given the past, and let the guess c_t and the weight l_t >= 0 be chosen
-// before x_t is seen, l_t c_t < 1. As 1 + l (E - c) <= exp(l (E - c)),
+// Everything is a *lower* bound for variables x in [0,1]. Let E_t be the mean of x_t given the past, and let the guess
+// c_t and the weight l_t >= 0 be chosen before x_t is seen, l_t c_t < 1. As 1 + l (E - c) <= exp(l (E - c)),
 //
 //     M_t = prod_{i<=t} (1 + l_i (x_i - c_i)) exp(-l_i (E_i - c_i))
 //
-// is a non-negative supermartingale from 1 on, and so is a mixture of several. By Ville's inequality
-// it ever reaches 1/share with probability at most `share`: what E would have to be for that is a
-// bound. Levels are ln(1/share). docs/evidence.md has the proofs, and what is assumed.
-//
-// A sequence is a view of one row of doubles, all zero (but for `reset`) before the first number.
-// Products are kept as they are, and their powers of two are set aside now and then, which is exact.
+// is a non-negative supermartingale from 1 on, and so is a mixture of several: it ever reaches 1/share with probability
+// at most `share` (Ville). What E would have to be for that is a bound; levels are ln(1/share). docs/evidence.md has
+// the proofs. A sequence is a view of one row of doubles, which `reset` makes that of no numbers.
 #pragma once
 
 #include <algorithm>
@@ -54,9 +50,8 @@ constexpr double thirds(double largest, Index k) {
 
 // The z with log sum_k exp(terms_k - slopes_k z) = level, or a little less; slopes are positive.
 //
-// The left side falls in z and is convex, and where a single summand crosses it has not yet fallen to
-// `level`. So Newton's steps come from the left and never pass the root: wherever they end is a
-// valid lower bound.
+// The left side falls in z and is convex, and where a single summand crosses it has not yet fallen to `level`: Newton's
+// steps come from the left and never pass the root, so that wherever they end is a lower bound.
 template <Index K, class Slopes>
 double crossing(const Array<K>& terms, const Slopes& slopes, double level) {
     constexpr double lowest = -std::numeric_limits<double>::infinity();

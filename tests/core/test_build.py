@@ -65,6 +65,13 @@ def test_learning_cannot_include_the_truth() -> None:
     assert not any("/" in name for name in includes("learning") | includes("truth"))
 
 
+def test_no_learner_takes_the_truth_from_the_core() -> None:
+    package = ROOT / "src/safespot"
+    for room in ("spot", "learners", "evidence", "storage", "signals", "planning"):
+        for module in (package / room).rglob("*.py"):
+            assert not re.search(r"_core\.(Truth|Loop)|_core import", module.read_text()), module
+
+
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler")
 @pytest.mark.parametrize("room", ["learning", "truth"])
 def test_a_room_finds_no_header_of_the_other(room: str, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ class Reference:
         self.learner = ss.Spot(**problem.interface, episodes=T, **options)
         sizes = ("states", "actions", "horizon", "constraints", "start")
         known = {name: problem.interface[name] for name in sizes}
-        self.slow: Any = ReferenceSpot(**known, episodes=T, **options)  # type: ignore[no-untyped-call]
+        self.slow: Any = ReferenceSpot(**known, episodes=T, **options)
         self.history: list[ss.Episode] = []
         self.p = np.broadcast_to(c.model.P.dense, (c.H, c.S * c.A, c.S))
         self.v = np.broadcast_to(c.model.payoffs, (1 + c.m, c.H, c.S * c.A))

@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 import safespot as ss
+from safespot import _core
 from safespot.learners import doubling
 from safespot.learners import primal_dual as primal_dual_module
 from safespot.spot import visits
 from safespot.training import learn as training
-from safespot.training import loop, progress
+from safespot.training import progress
 from tests.support.contract import readings
 from tests.support.digest import state
 from tests.support.processes import python
@@ -146,7 +147,7 @@ def test_other_things_than_a_problem_and_a_learner_are_refused(swap: str) -> Non
 @pytest.fixture(params=["before", "after", "between"])
 def interrupted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """Ctrl-C in the third chunk: before its compiled episodes, after them, or once all is done."""
-    compiled, finished = loop.play_chunk, progress.Progress.show
+    compiled, finished = training.Training._play, progress.Progress.show
     calls = [0]
 
     def around(chunk: Callable[..., Any], before: bool) -> Callable[..., Any]:
@@ -164,7 +165,7 @@ def interrupted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     if request.param == "between":
         monkeypatch.setattr(progress.Progress, "show", around(finished, False))
     else:
-        monkeypatch.setattr(training, "play_chunk", around(compiled, request.param == "before"))
+        monkeypatch.setattr(training.Training, "_play", around(compiled, request.param == "before"))
     yield calls[0]
     assert calls[0] > 3
 
@@ -196,27 +197,34 @@ def test_an_interrupt_leaves_whole_episodes_and_the_run_so_far(
     same(ours, theirs, tmp_path)
 
 
+TOTAL = {"estimator": "total", "threshold_scale": 1.0}
+
+
 @pytest.mark.parametrize(
-    ("module", "where"),
-    [(primal_dual_module, name) for name in ("softmax", "refresh_all", "derive_bounds")]
-    + [(doubling, "make_radii")],
+    ("module", "where", "options"),
+    [(primal_dual_module, name, TOTAL) for name in ("softmax", "refresh_all", "derive_bounds")]
+    + [(doubling, "make_radii", {}), (_core.Spot, "derive", {})],
 )
 def test_an_interrupt_while_an_epoch_begins(
-    module: Any, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    module: Any,
+    where: str,
+    options: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     problem = example()
-    theirs = spot(problem, None)
+    theirs = spot(problem, None, **options)
     ss.learn(problem, theirs, 1200, seed=4)
-    ours = spot(problem, None)
+    ours = spot(problem, None, **options)
     ss.learn(problem, ours, 1000, seed=4)
     original = getattr(module, where)
     calls = [0]
 
-    def interrupting(*arguments: Any, **options: Any) -> Any:
+    def interrupting(*arguments: Any, **others: Any) -> Any:
         calls[0] += 1
         if calls[0] == 1:
             raise KeyboardInterrupt
-        return original(*arguments, **options)
+        return original(*arguments, **others)
 
     with monkeypatch.context() as patched:
         patched.setattr(module, where, interrupting)

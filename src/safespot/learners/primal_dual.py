@@ -56,10 +56,13 @@ class PrimalDual(TabularLearner):
         f, state = self.interface, self.state
         now = epoch_at(self.episode, self.options.episodes)
         self.rates = self._make_rates(now)
-        softmax(state.flat_logits, state.flat_pi, f.A, 0, f.H * f.S, state.scratch.softmax)
-        self._derive_model()
-        if self.rates.learned:
-            derive_bounds(self.window, self.rates.radii, state.lower, state.upper)
+        if self.core is not None:
+            self.core.derive()
+        else:
+            softmax(state.flat_logits, state.flat_pi, f.A, 0, f.H * f.S, state.scratch.softmax)
+            self._derive_model()
+            if self.rates.learned:
+                derive_bounds(self.window, self.rates.radii, state.lower, state.upper)
         self.epoch = now  # last, so that `settle` begins anew what was interrupted
 
     def _derive_model(self) -> None:
