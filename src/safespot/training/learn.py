@@ -26,6 +26,7 @@ from ..evidence.meter import check_meter
 from ..learners.doubling import episodes_to_settle
 from ..learners.learner import Learner, OnlineLearner
 from ..model.problem import Problem
+from ..model.signals import BETA
 from ..model.simulation import (
     as_laws,
     draw_noise,
@@ -202,6 +203,8 @@ class Training(Trainable):
         )
         self.watching = Watching(track != "grid", self.tracker, self.record, self.metering)
         self.core = CoreLoop(self.playing, self.watching)
+        # `play` draws Beta signals with Numba's gamma function, which is not the C library's.
+        self.own_gamma = bool((truth.laws.codes == BETA).any())
 
     def advance(self, most: int | None = None) -> int:
         """Play a chunk of about `CHUNK_SECONDS`, of at most `most` episodes; returns how many."""
@@ -238,7 +241,7 @@ class Training(Trainable):
     def _play(self, first: int, last: int) -> int:
         """Play episodes `first` up to `last` of a chunk; returns the one that has to wait for the learner."""
         learner = self.learner
-        if learner.core is not None:
+        if learner.core is not None and not self.own_gamma:
             return self.core.play(learner.core, first, last)
         learning = Learning(learner.rates, learner.state, learner.statistics, learner.window)
         return play_chunk(self.playing, self.watching, learning, first, last)
