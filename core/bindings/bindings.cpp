@@ -26,12 +26,18 @@ constexpr const char* type_name() {
     return "bool";
 }
 
+// NumPy's type, looked up once: it lives as long as the process.
+nb::handle ndarray_type() {
+    static const nb::handle type = nb::object(nb::module_::import_("numpy").attr("ndarray")).release();
+    return type;
+}
+
 // An array of Python's as a view; raises where it is not what the core can work on. An extent of
 // `any` is filled in.
 template <class T, int Rank>
 View<T, Rank> as_view(nb::handle array, const std::string& name, std::array<Index, Rank> shape) {
     nb::ndarray<T, nb::ndim<Rank>, nb::c_contig, nb::device::cpu> view;
-    const bool numpy = nb::isinstance(array, nb::module_::import_("numpy").attr("ndarray"));
+    const bool numpy = nb::isinstance(array, ndarray_type());
     if (!numpy || !nb::try_cast(array, view, false) ||
         reinterpret_cast<std::uintptr_t>(view.data()) % alignof(T) != 0) {
         const std::string kind = std::is_const_v<T> ? "" : "writable, ";
@@ -55,8 +61,11 @@ void require(bool condition, const char* message) {
     if (!condition) throw nb::value_error(message);
 }
 
-// Keeps bound arrays alive; and, since they are weakly referenced, nobody can resize them.
-using Kept = std::vector<nb::object>;
+// Keeps arrays alive for the time of a call; or for good, and weakly referenced, so that nobody can resize them.
+struct Kept {
+    bool for_good = true;
+    std::vector<nb::object> objects;
+};
 
 // A record's fields: an array becomes the view that it is assigned to, a number what it is.
 class Fields {
@@ -83,8 +92,8 @@ private:
 
         template <class T>
         operator View<T, Rank>() const {
-            kept.push_back(value);
-            kept.push_back(nb::weakref(value));
+            kept.objects.push_back(value);
+            if (kept.for_good) kept.objects.push_back(nb::weakref(value));
             return as_view<T, Rank>(value, name, shape);
         }
     };
@@ -176,7 +185,7 @@ struct PyStatistics {
     }
     void check() const { require(core.consistent(), "the visit statistics name places that do not exist."); }
     void observe(nb::handle record) const {
-        Kept call;
+        Kept call{.for_good = false, .objects = {}};
         const Episode e = as_episode(record, core, call);
         check();
         require(core.has_room(), "there is no room for one more episode.");
@@ -252,7 +261,7 @@ struct PySpot {
         require(0 <= finished && finished < most, "the number of finished episodes must lie within 2^53.");
     }
     int observe(nb::handle record) {
-        Kept call;
+        Kept call{.for_good = false, .objects = {}};
         const Episode e = as_episode(record, statistics.core, call);
         check();
         require(core->has_room(), "there is no room for one more episode.");
@@ -361,7 +370,7 @@ struct PyTruth {
     template <class Work>
     auto with_episode(nb::handle alpha, nb::handle noise, Index n, nb::handle played, const Work& work) const {
         const Index H = model.H(), m = model.components() - 1;
-        Kept call;
+        Kept call{.for_good = false, .objects = {}};
         const Noise numbers = as_noise(Fields(noise, call), H, m);
         require(0 <= n && n < numbers.start.extent(0), "n must be one of the noise's episodes.");
         const auto limits = as_view<const double, 2>(alpha, "alpha", {m, H});

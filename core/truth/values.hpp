@@ -26,13 +26,12 @@ inline void forward_values(const Model& model, ConstFloats<1> pi, const Occupanc
         const ConstFloats<1> policy = pi.part(h * pairs, (h + 1) * pairs);
         with_width(A, [&](auto width) {
             for (Index s = 0; s < S; ++s) {
-                for (Index a = 0; a < width; ++a) {
-                    const double part = policy[s * width + a] * w.now[s];
-                    w.mass[s * width + a] = part;
-                    w.visits[s * width + a] += part;
-                }
+                const double share = w.now[s];
+                for (Index a = 0; a < width; ++a) w.mass[s * width + a] = policy[s * width + a] * share;
             }
         });
+#pragma GCC ivdep
+        for (Index k = 0; k < pairs; ++k) w.visits[k] += w.mass[k];
         for (Index c = 0; c < values.extent(0) && !alike; ++c) {
             values[c] += dot(w.mass, model.payoffs[c][h]);
         }
