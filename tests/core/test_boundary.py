@@ -11,9 +11,9 @@ import pytest
 
 import safespot as ss
 from safespot import _core
-from safespot.signals.totals import declare
 from safespot.evidence.meter import meter_levels
 from safespot.model.simulation import as_laws, draw_noise
+from safespot.signals.totals import declare
 from safespot.spot import visits
 from tests.core.support import Bound, CoreTraining, Record, inside, wild_episodes
 from tests.core.test_truth import empty_episode

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 import safespot as ss
 from safespot import _core
 from safespot.evidence import sequences as numba
-from safespot.signals.totals import declare, sums_of_many
-from safespot.signals.interface import make_interface
 from safespot.evidence.meter import MeterState, meter_episodes, meter_levels, read_meter
 from safespot.evidence.sequences import changing_means
+from safespot.signals.interface import make_interface
+from safespot.signals.totals import declare, sums_of_many
 from tests.core.support import Record, meter_rows
 from tests.evidence import reference as ref
 
