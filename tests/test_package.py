@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import safespot as ss
+from tests.support.copies import copy_package, hide_editable_install
 
 ROOT = Path(__file__).parents[1]
 SOURCE = Path(ss.__file__).parent
@@ -63,7 +64,8 @@ def test_the_wheel_installs_and_works_alone(tmp_path: Path) -> None:
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, project)
     ignore = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "src", project / "src", ignore=ignore)
+    for name in ("src", "core"):
+        shutil.copytree(ROOT / name, project / name, ignore=ignore)
     quiet: dict[str, Any] = {"check": True, "capture_output": True, "timeout": 300}
     build: list[Any] = [
         sys.executable,
@@ -86,6 +88,7 @@ def test_the_wheel_installs_and_works_alone(tmp_path: Path) -> None:
         "--no-deps",
     ]
     subprocess.run([*pip, "--no-index", "--target", target, wheel], **quiet)
+    hide_editable_install(target)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     code = """
@@ -150,8 +153,7 @@ print(sum(start_values.stats.cache_hits.values()))
 def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the package with a compiled kernel in its cache; every test leaves it so."""
     tmp_path = tmp_path_factory.mktemp("copy")
-    ignore = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(SOURCE, tmp_path / "safespot", ignore=ignore)
+    copy_package(tmp_path)
     (tmp_path / "safespot" / "model" / "probe.py").write_text(PROBE)
     assert run_python(RUN_KERNEL, tmp_path, tmp_path).stdout.split() == ["[7.0]", "0"]
     again = run_python(RUN_KERNEL, tmp_path, tmp_path)

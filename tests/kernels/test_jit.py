@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ import pytest
 
 import safespot as ss
 from safespot.kernels import jit as compilation
+from tests.support.copies import copy_package
 from tests.test_package import PROBE
 
 SOURCE = Path(ss.__file__).parent
@@ -36,10 +36,9 @@ print(json.dumps([value, sum(start_values.stats.cache_hits.values())]))
 """
 
 
-def copy_package(folder: Path) -> Path:
+def copy_with_probe(folder: Path) -> Path:
     """A copy of the package without any compiled code."""
-    package = folder / "safespot"
-    shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    package = copy_package(folder)
     (package / "model" / "probe.py").write_text(PROBE)
     return package
 
@@ -59,7 +58,7 @@ def run_kernel(folder: Path, entries: int = 2, **environment: str) -> list[Any]:
 
 @needs_compiler
 def test_code_without_checks_does_not_serve_where_bounds_are_checked(tmp_path: Path) -> None:
-    copy_package(tmp_path)
+    copy_with_probe(tmp_path)
     assert run_kernel(tmp_path) == [[6.0], 0]
     assert run_kernel(tmp_path) == [[6.0], 1]
     assert run_kernel(tmp_path, entries=1, NUMBA_BOUNDSCHECK="1") == ["out of bounds", 0]
@@ -71,7 +70,7 @@ def test_code_without_checks_does_not_serve_where_bounds_are_checked(tmp_path: P
 def test_every_copy_of_the_package_finds_what_one_compiled(tmp_path: Path) -> None:
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
-        copy_package(tmp_path / name)
+        copy_with_probe(tmp_path / name)
     caches: Any = {"XDG_CACHE_HOME": str(tmp_path / "caches")}
     assert run_kernel(tmp_path / "one", **caches) == [[6.0], 0]
     assert run_kernel(tmp_path / "other", **caches) == [[6.0], 1]
@@ -100,7 +99,7 @@ else:
 
 @needs_compiler
 def test_where_the_user_has_no_cache_the_package_keeps_it(tmp_path: Path) -> None:
-    package = copy_package(tmp_path)
+    package = copy_with_probe(tmp_path)
     (tmp_path / "file").touch()  # no folder can be made here, not even by root
     nowhere = str(tmp_path / "file" / "nowhere")
     assert run_kernel(tmp_path, XDG_CACHE_HOME=nowhere) == [[6.0], 0]
@@ -110,7 +109,7 @@ def test_where_the_user_has_no_cache_the_package_keeps_it(tmp_path: Path) -> Non
 
 @needs_compiler
 def test_where_nothing_can_be_written_to_kernels_are_compiled_every_time(tmp_path: Path) -> None:
-    package = copy_package(tmp_path)
+    package = copy_with_probe(tmp_path)
     (package / "model" / "__pycache__").touch()
     (tmp_path / "file").touch()
     nowhere = str(tmp_path / "file" / "nowhere")

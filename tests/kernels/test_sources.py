@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 import safespot as ss
 from safespot.kernels import sources
 from safespot.spot import step
+from tests.support.copies import copy_package
 from tests.support.processes import run_python
 
 SOURCE = Path(ss.__file__).parent
@@ -190,7 +190,7 @@ def test_an_edit_compiles_anew_what_depends_on_it_and_nothing_else(tmp_path: Pat
 
 @needs_compiler
 def test_where_the_package_lies_does_not_matter(tmp_path: Path) -> None:
-    shutil.copytree(SOURCE, tmp_path / "safespot", ignore=shutil.ignore_patterns("__pycache__"))
+    copy_package(tmp_path)
     code = (
         "from safespot.kernels.sources import digest; from safespot.spot import step, window\n"
         "print(digest([step.spot_step.py_func]), digest([window.rebuild_tree.py_func]))"
