@@ -7,6 +7,7 @@
 #include <atomic>
 #include <memory>
 
+#include "epochs.hpp"
 #include "loop.hpp"
 
 namespace nb = nanobind;
@@ -324,6 +325,135 @@ struct PyMeter {
     }
 };
 
+Targets as_targets(const Fields& record) {
+    const ConstFloats<1> rate = record("rate", Targets::K), log_prior = record("log_prior", Targets::K);
+    const auto copy = [](ConstFloats<1> row) { return tabulate<Targets::K>([&](Index k) { return row[k]; }); };
+    return {copy(rate), copy(log_prior)};
+}
+
+struct PyTrial {
+    Kept kept;
+    std::unique_ptr<Trial> core;
+    std::vector<double> x;  // a buffer
+
+    PyTrial(nb::handle rates, nb::handle rows, nb::handle prior) {
+        const Fields r(rates, kept), d = r.in("declared"), p(prior, kept);
+        const ConstFloats<1> least = d("least", any);
+        const Index m = least.extent(0), K = FixedMean::K;
+        const auto states = as_view<double, 2>(rows, "rows", {any, FixedMean::width});
+        const Index count = states.extent(0);
+        require(m > 0 && (count == 2 + 4 * m || count == 2 + 6 * m), "rows must be [2+4m, .] or [2+6m, .].");
+        kept.objects.push_back(nb::borrow(rows));
+        kept.objects.push_back(nb::weakref(rows));
+        const ThresholdPrior before(p("weight", m), p("log_terms", 2 * m, K), p("slopes", 2 * m, K), p("limits", 2, m));
+        core = std::make_unique<Trial>(as_declared(d, m), as_targets(r.in("targets")), r.get("kept_level"),
+                                       r.get("broken_level"), r.get<bool>("eager"), states, before);
+        x.resize(count);
+    }
+    Index m() const { return core->declared.m(); }
+    Int observe(nb::handle sums, Int verdict, nb::handle lower, nb::handle upper) {
+        require(0 <= verdict && verdict <= static_cast<Int>(Verdict::issued), "verdict must be one of a trial.");
+        const auto row = as_view<const double, 1>(sums, "sums", {2 + 4 * m()});
+        const auto low = as_view<const double, 1>(lower, "lower", {m()});
+        const auto high = as_view<const double, 1>(upper, "upper", {m()});
+        const Floats<1> buffer(x.data(), {static_cast<Index>(x.size())});
+        return static_cast<Int>(core->observe(row, static_cast<Verdict>(verdict), low, high, buffer));
+    }
+};
+
+struct PyBudget {
+    Kept kept;
+    std::unique_ptr<Budget> core;
+
+    PyBudget(nb::handle declared, nb::handle state, nb::handle most, double level) {
+        const Fields d(declared, kept), s(state, kept);
+        const ConstFloats<1> least = d("least", any);
+        const Index m = least.extent(0);
+        const auto caps = as_view<const double, 1>(most, "most", {any});
+        require(m > 0 && (caps.empty() || caps.extent(0) == m), "most must be [m], or empty.");
+        kept.objects.push_back(nb::borrow(most));
+        core = std::make_unique<Budget>(as_declared(d, m), s("means", 2 * m, ChangingMeans::width), s("spent", m), caps,
+                                        level);
+    }
+    void charge(nb::handle x, bool free) const {
+        core->charge(as_view<const double, 1>(x, "x", {2 + 2 * core->declared.m()}), free);
+    }
+};
+
+struct PyHintTotals {
+    Kept kept;
+    std::unique_ptr<HintTotals> core;
+
+    PyHintTotals(nb::handle rates, nb::handle state) {
+        const Fields r(rates, kept), s(state, kept);
+        const ConstFloats<2> limits = r("limits", 2, any);
+        const Index m = limits.extent(1);
+        const auto kind = r.get<Int>("kind");
+        require(m > 0 && 0 <= kind && kind <= static_cast<Int>(HintTotals::Kind::window), "kind must be one of them.");
+        const auto of = static_cast<HintTotals::Kind>(kind);
+        const auto if_any = [&](std::initializer_list<HintTotals::Kind> kinds, Index rows) {
+            return std::find(kinds.begin(), kinds.end(), of) == kinds.end() ? 0 : rows;
+        };
+        using Kind = HintTotals::Kind;
+        const Index moving = if_any({Kind::window}, 2 * m);
+        core = std::make_unique<HintTotals>(
+            of, as_targets(r.in("targets")), r.get("level"), r.get("gamma"), limits,
+            s("means", if_any({Kind::episodes, Kind::steps, Kind::samples}, 2 * m), FixedMean::width),
+            s("by_step", if_any({Kind::steps}, 2 * m), any), s("samples", if_any({Kind::shared}, m), SampleMean::width),
+            s("powers", moving, WindowSum::width), s("ring", any, moving, 2), s("span", 3), s("due", 1),
+            s("bounds", 2, m));
+        check();
+    }
+    void check() const {
+        const Index capacity = core->ring.extent(0);
+        const Int length = core->span[1], oldest = core->span[2];
+        require(core->span[0] >= 0 && 0 <= length && 0 <= oldest &&
+                    (capacity == 0 || (length <= capacity && oldest < capacity)),
+                "the window of hints names places that do not exist.");
+    }
+    void observe(nb::handle hints, nb::handle lower, nb::handle upper) const {
+        const Index m = core->limits.extent(1), H = core->by_step.empty() ? any : core->by_step.extent(1);
+        const auto samples = as_view<const double, 2>(hints, "hints", {H, m});
+        const auto low = as_view<double, 1>(lower, "lower", {m}), high = as_view<double, 1>(upper, "upper", {m});
+        check();
+        require(core->has_room(), "there is no room for one more episode.");
+        core->observe(samples, low, high);
+    }
+};
+
+struct PyEpochs {
+    Kept kept;
+    const PyStatistics& statistics;
+    std::unique_ptr<Epochs> core;
+
+    PyEpochs(nb::handle rates, nb::handle state, const PyStatistics& statistics, const PyHintTotals& hints,
+             const PyTrial& trial, const PyBudget& exploring)
+        : statistics(statistics) {
+        const Fields r(rates, kept), f(state, kept);
+        const Statistics& s = statistics.core;
+        const Index H = s.H(), S = s.S(), A = s.A(), m = s.components() - 1;
+        const bool shared = r.get<bool>("shared");
+        const Index visits = (shared ? 1 : H) * S * A;
+        require(trial.m() == m && exploring.core->declared.m() == m &&
+                    trial.x.size() == static_cast<std::size_t>(2 + 4 * m),
+                "the trial and the budget must be of the same m, and the trial of 2+4m rows.");
+        const Floats<3> pi = f("pi", H, S, A);
+        const Floats<2> memory = f("memory", 6, m);
+        const EpochState made(pi.flat(), f("lam", m), f("lower", m), f("upper", m), f("finished", 1),
+                              Clock{f("clock", 14)}, f("visits", visits), f("planned", visits), memory[5],
+                              f("sums", 2 + 4 * m), f("x", 2 + 4 * m));
+        const EpochRates constants{shared, r.get<bool>("narrow"), r.get<bool>("learned")};
+        core = std::make_unique<Epochs>(constants, made, s, *hints.core, *trial.core, *exploring.core);
+    }
+    int observe(nb::handle record) const {
+        Kept call{false, {}};
+        const Episode e = as_episode(record, statistics.core, call);
+        statistics.check();
+        require(core->has_room(), "there is no room for one more episode.");
+        return static_cast<int>(core->observe(e));
+    }
+};
+
 Noise as_noise(const Fields& r, Index H, Index m) {
     const ConstFloats<1> start = r("start", any);
     const Index n = start.extent(0);
@@ -512,6 +642,23 @@ NB_MODULE(_core, m) {
         .def(nb::init<nb::handle, nb::handle>(), "declared"_a, "state"_a)
         .def("observe", &PyMeter::observe, "sums"_a)
         .def("read", &PyMeter::read, "levels"_a, "lower"_a);
+    nb::class_<PyTrial>(m, "Trial")
+        .def(nb::init<nb::handle, nb::handle, nb::handle>(), "rates"_a, "rows"_a, "prior"_a)
+        .def("observe", &PyTrial::observe, "sums"_a, "verdict"_a, "lower"_a, "upper"_a);
+    nb::class_<PyBudget>(m, "Budget")
+        .def(nb::init<nb::handle, nb::handle, nb::handle, double>(), "declared"_a, "state"_a, "most"_a, "level"_a)
+        .def("charge", &PyBudget::charge, "x"_a, "free"_a)
+        .def_prop_ro("fits", [](const PyBudget& b) { return b.core->fits(); });
+    nb::class_<PyHintTotals>(m, "HintTotals")
+        .def(nb::init<nb::handle, nb::handle>(), "rates"_a, "state"_a)
+        .def("observe", &PyHintTotals::observe, "hints"_a, "lower"_a, "upper"_a)
+        .def_prop_ro("has_room", [](const PyHintTotals& h) { return h.core->has_room(); });
+    nb::class_<PyEpochs>(m, "Epochs")
+        .def(nb::init<nb::handle, nb::handle, const PyStatistics&, const PyHintTotals&, const PyTrial&,
+                      const PyBudget&>(),
+             "rates"_a, "state"_a, "statistics"_a, "hints"_a, "trial"_a, "exploring"_a, nb::keep_alive<1, 4>(),
+             nb::keep_alive<1, 5>(), nb::keep_alive<1, 6>(), nb::keep_alive<1, 7>())
+        .def("observe", &PyEpochs::observe, "episode"_a);
     nb::class_<PyTruth>(m, "Truth")
         .def(nb::init<nb::handle, nb::handle>(), "model"_a, "laws"_a)
         .def("play", &PyTruth::play, "alpha"_a, "noise"_a, "n"_a, "pi"_a, "played"_a)

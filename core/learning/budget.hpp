@@ -15,10 +15,10 @@ namespace safespot {
 
 struct Budget {
     Declared declared;
-    Floats<2> means;       // [2m, ChangingMeans::width]: of D, two sides of each constraint
-    Floats<1> spent;       // [m]: U*
-    ConstFloats<1> most;   // [m]: B; empty: there is none
-    double level;          // ln(1/share) of each U
+    Floats<2> means;      // [2m, ChangingMeans::width]: of D, two sides of each constraint
+    Floats<1> spent;      // [m]: U*
+    ConstFloats<1> most;  // [m]: B; empty: there is none
+    double level;         // ln(1/share) of each U
 
     // An episode that states `x`, whose policy is free or costs.
     void charge(ConstFloats<1> x, bool free) const {

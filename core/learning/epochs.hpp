@@ -32,10 +32,10 @@ struct Clock {
 };
 
 struct EpochState {
-    Floats<1> pi;                // [H*S*A]
-    Floats<1> lambda;            // [m]
-    Floats<1> lower, upper;      // [m]: bounds of the thresholds
-    View<Int, 1> finished;       // [1]: episodes
+    Floats<1> pi;            // [H*S*A]
+    Floats<1> lambda;        // [m]
+    Floats<1> lower, upper;  // [m]: bounds of the thresholds
+    View<Int, 1> finished;   // [1]: episodes
     Clock clock;
     View<Int, 1> visits;         // [K*S*A]: of every pair, of all steps together where these are alike
     View<const Int, 1> planned;  // [K*S*A]: the same at the last exploring plan

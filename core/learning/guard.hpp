@@ -17,11 +17,11 @@ enum class Trust : Int { trusted = 0, proven = 1, said = 2 };
 
 struct Account {
     Budget budget;
-    Trial trial;                   // of the baseline's episodes
-    bool credit;                   // whether these count
-    View<Int, 1> plays;            // [4]: episodes of each player
-    View<Int, 1> turn, unsafe;     // [1]
-    Floats<1> sums, x;             // [2+4m]: buffers
+    Trial trial;                // of the baseline's episodes
+    bool credit;                // whether these count
+    View<Int, 1> plays;         // [4]: episodes of each player
+    View<Int, 1> turn, unsafe;  // [1]
+    Floats<1> sums, x;          // [2+4m]: buffers
 
     Player player() const { return static_cast<Player>(turn[0]); }
     bool trusted() const { return static_cast<Trust>(unsafe[0]) == Trust::trusted; }

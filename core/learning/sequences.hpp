@@ -154,6 +154,7 @@ struct Targets {
     static constexpr Index K = 16;
     Array<K> rate, log_prior;
 
+    Targets(const Array<K>& rate, const Array<K>& log_prior) : rate(rate), log_prior(log_prior) {}
     // `factors`: how many an episode has.
     explicit Targets(double planned, double factors = 1.0) {
         constexpr double typical = 5.0;  // ln(1/share) with what the mixture costs

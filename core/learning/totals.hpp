@@ -60,8 +60,8 @@ struct Declared {
         for (Index i = 0; i < m(); ++i) {
             const double spare = rounding[i];
             fit &= sums[2 + m() + i] >= values(0, i) - spare && sums[2 + i] <= values(1, i) + spare;
-            fit &= known() || (sums[2 + 3 * m() + i] >= limits(0, i) - spare &&
-                               sums[2 + 2 * m() + i] <= limits(1, i) + spare);
+            fit &= known() ||
+                   (sums[2 + 3 * m() + i] >= limits(0, i) - spare && sums[2 + 2 * m() + i] <= limits(1, i) + spare);
         }
         return fit;
     }

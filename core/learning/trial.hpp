@@ -136,8 +136,8 @@ struct Trial {
                 bound = range.width * std::max(own.crossing(level), 0.0);
                 alpha = side == 0 ? upper : lower;
             }
-            const double end = side == 0 ? range.least + bound - rest * alpha
-                                         : range.least + range.width - bound - rest * alpha;
+            const double end =
+                side == 0 ? range.least + bound - rest * alpha : range.least + range.width - bound - rest * alpha;
             const double share = (end - declared.least[i]) / declared.width[i];
             sequence.lower() = std::max(sequence.lower(), within(side == 0 ? share : 1.0 - share));
         }
