@@ -167,12 +167,13 @@ private:
     // largest deficit and the largest gap ahead allow it.
     bool sweep_states() {
         const Index H = statistics_.H();
-        bool moved = false;
+        bool moved = false, gaps_ahead = false;  // whether any state of step h + 1 was evaluated
         double ahead = 0.0;
         clear(G_, 0);  // left from the last episode
         for (Index h = H - 1; h >= 0; --h) {
             const View<const Int, 1> met = met_at(h);
             const ConstFloats<1> deficit = model_.max_deficit[h];
+            bool gaps = false;
             for (Index j = 0; j < met.extent(0);) {
                 const Index first = met[j];
                 Index last = first;
@@ -185,10 +186,12 @@ private:
                     ++j;
                 } else {
                     moved = move_states(h, first, last) || moved;
+                    gaps = true;
                 }
             }
-            if (h + 1 < H) clear(G_, h + 1);
-            ahead = hand_over(h);
+            if (gaps_ahead) clear(G_, h + 1);
+            ahead = gaps ? hand_over(h) : 0.0;
+            gaps_ahead = gaps;
         }
         return moved;
     }
@@ -215,7 +218,8 @@ private:
     void clear(Floats<2> G, Index h) const {
         const View<const Int, 1> met = met_at(h);
         for (Index c = 0; c < G.extent(0); ++c) {
-            for (Index j = 0; j < met.extent(0); ++j) G(c, met[j]) = 0.0;
+            const Floats<1> row = G[c];
+            for (Index j = 0; j < met.extent(0); ++j) row[met[j]] = 0.0;
         }
     }
 
@@ -224,9 +228,11 @@ private:
         const View<const Int, 1> met = met_at(h);
         double top = 0.0;
         for (Index c = 0; c < G_.extent(0); ++c) {
+            const Floats<1> now = G_now_[c], row = G_[c];
             for (Index j = 0; j < met.extent(0); ++j) {
-                G_(c, met[j]) = std::exchange(G_now_(c, met[j]), 0.0);
-                top = std::max(top, G_(c, met[j]));
+                const double gap = std::exchange(now[met[j]], 0.0);
+                row[met[j]] = gap;
+                top = std::max(top, gap);
             }
         }
         return top;
