@@ -48,14 +48,15 @@ public:
          const Thresholds& thresholds)
         : rates_(rates), state_(state), model_(model), statistics_(statistics), thresholds_(thresholds) {
         const Index C = statistics.components(), S = statistics.S(), pairs = S * statistics.A();
-        memory_.resize(2 * C * S + C * pairs + 2 * state.pi.extent(0) + 3);
+        const Index rows = statistics.successors.is_dense() ? state.pi.extent(0) : most_states() * statistics.A();
+        memory_.resize(2 * C * S + C * pairs + 2 * rows + 3);
         double* next = memory_.data();
         const auto take = [&](Index entries) { return std::exchange(next, next + entries); };
         G_ = {take(C * S), {C, S}};
         G_now_ = {take(C * S), {C, S}};
         D_ = {take(C * pairs), {C, pairs}};
-        Q_ = {take(state.pi.extent(0)), {state.pi.extent(0)}};
-        x_ = {take(state.pi.extent(0) + 3), {state.pi.extent(0) + 3}};
+        Q_ = {take(rows), {rows}};
+        x_ = {take(rows + 3), {rows + 3}};
     }
     Spot(const Spot&) = delete;  // views look into `memory_`
     Spot& operator=(const Spot&) = delete;
@@ -96,7 +97,11 @@ public:
 
     // All that follows from logits, radii and counts, as when an epoch begins.
     void derive() {
-        softmax(state_.logits, state_.pi, statistics_.A(), x_);
+        const Index entries = state_.pi.extent(0);
+        for (Index first = 0; first < entries; first += Q_.extent(0)) {
+            const Index last = std::min(first + Q_.extent(0), entries);
+            softmax(state_.logits.part(first, last), state_.pi.part(first, last), statistics_.A(), x_);
+        }
         model_.refresh_all(rates_.radii, statistics_);
         if (rates_.learned) thresholds_.bounds(rates_.radii, state_.lower, state_.upper);
     }
@@ -122,7 +127,8 @@ public:
     }
 
 private:
-    static constexpr Index block = 512;  // pairs of a large problem that are worked on at once
+    // States of a large problem that are worked on at once: about 512 pairs.
+    Index most_states() const { return std::max<Index>(1, 512 / statistics_.A()); }
 
     // D5: phi_0 = c H sqrt((S + L_p) / t), where the start distribution is learned.
     double start_bonus(Int t) const {
@@ -160,18 +166,18 @@ private:
     // Only states that were met at a step can be below their cap, and of these only the ones whose
     // largest deficit and the largest gap ahead allow it.
     bool sweep_states() {
-        const Index H = statistics_.H(), A = statistics_.A();
-        const Index most_states = std::max<Index>(1, block / A);
-        bool moved = false;
+        const Index H = statistics_.H();
+        bool moved = false, gaps_ahead = false;  // whether any state of step h + 1 was evaluated
         double ahead = 0.0;
         clear(G_, 0);  // left from the last episode
         for (Index h = H - 1; h >= 0; --h) {
             const View<const Int, 1> met = met_at(h);
             const ConstFloats<1> deficit = model_.max_deficit[h];
+            bool gaps = false;
             for (Index j = 0; j < met.extent(0);) {
                 const Index first = met[j];
                 Index last = first;
-                while (j < met.extent(0) && met[j] == last && last - first < most_states &&
+                while (j < met.extent(0) && met[j] == last && last - first < most_states() &&
                        deficit[last] + ahead > 0.0) {
                     ++last;
                     ++j;
@@ -180,10 +186,12 @@ private:
                     ++j;
                 } else {
                     moved = move_states(h, first, last) || moved;
+                    gaps = true;
                 }
             }
-            if (h + 1 < H) clear(G_, h + 1);
-            ahead = hand_over(h);
+            if (gaps_ahead) clear(G_, h + 1);
+            ahead = gaps ? hand_over(h) : 0.0;
+            gaps_ahead = gaps;
         }
         return moved;
     }
@@ -210,7 +218,8 @@ private:
     void clear(Floats<2> G, Index h) const {
         const View<const Int, 1> met = met_at(h);
         for (Index c = 0; c < G.extent(0); ++c) {
-            for (Index j = 0; j < met.extent(0); ++j) G(c, met[j]) = 0.0;
+            const Floats<1> row = G[c];
+            for (Index j = 0; j < met.extent(0); ++j) row[met[j]] = 0.0;
         }
     }
 
@@ -219,9 +228,11 @@ private:
         const View<const Int, 1> met = met_at(h);
         double top = 0.0;
         for (Index c = 0; c < G_.extent(0); ++c) {
+            const Floats<1> now = G_now_[c], row = G_[c];
             for (Index j = 0; j < met.extent(0); ++j) {
-                G_(c, met[j]) = std::exchange(G_now_(c, met[j]), 0.0);
-                top = std::max(top, G_(c, met[j]));
+                const double gap = std::exchange(now[met[j]], 0.0);
+                row[met[j]] = gap;
+                top = std::max(top, gap);
             }
         }
         return top;
@@ -235,8 +246,8 @@ private:
     std::vector<double> memory_;  // of the buffers below; they carry nothing over but zeros
     Floats<2> G_, G_now_;         // [1+m, S]; the latter zero between steps
     Floats<2> D_;                 // [1+m, S*A]
-    Floats<1> Q_;                 // [H*S*A], dense: zero at the first step but for a known start
-    Floats<1> x_;                 // [H*S*A + 3]
+    Floats<1> Q_;  // [rows]: all pairs of all steps, or those worked on at once; dense: zero where nothing can be met
+    Floats<1> x_;  // [rows + 3]
 };
 
 }  // namespace safespot
