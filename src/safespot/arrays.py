@@ -30,7 +30,7 @@ A = TypeVar("A", bound=NDArray)
 
 
 def frozen(array: A) -> A:
-    """The same array, read-only."""
+    """Return `array` itself, made read-only."""
     array.setflags(write=False)
     return array
 
@@ -79,7 +79,7 @@ def _filled(value: Any) -> Any:
 
 
 def _what_else(raw: NDArray) -> str:
-    """What an array holds that is not of real numbers."""
+    """Describe the content of an array that is not one of real numbers: the number, or the kind of its entries."""
     if raw.ndim == 0:
         return f"{raw.item()!r:.60}"
     kinds = {"U": "texts", "S": "bytes", "c": "complex numbers", "M": "dates", "m": "durations"}
@@ -92,7 +92,7 @@ def first(mask: Bool) -> tuple[int, ...]:
 
 
 def place(axes: str, index: Sequence[int]) -> str:
-    """Where an entry is, in words: ``place("hs", (3, 7))`` is 'step 3, state 7'."""
+    """Return the words for an index: ``place("hs", (3, 7))`` is 'step 3, state 7'."""
     return ", ".join(f"{AXES[axis]} {k}" for axis, k in zip(axes, index, strict=True))
 
 
@@ -175,7 +175,7 @@ MARKS = ("clipped", "rejected", "unfinished", "hint_total")  # the other fields:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Episode(Displayed):
-    """What was seen in one episode, in the user's own senses and units.
+    """Observations of one episode, in the user's own senses and units.
 
     A row of `thresholds` that is NaN in every constraint says that this step carried no threshold
     sample (deviation D7). What a masked array hides is missing, as NaN is.

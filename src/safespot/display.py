@@ -1,4 +1,4 @@
-"""How objects show themselves: a short line in a terminal, a small table with a chart in a notebook.
+"""Displays of objects: a short line in a terminal, a small table with a chart in a notebook.
 
     class Solution(Displayed):
         def _facts(self): return {"value": self.value, …}
@@ -25,7 +25,7 @@ class Displayed:
     """An object that shows itself in a line, and in notebooks as a table."""
 
     def _facts(self) -> Mapping[str, Any]:
-        """What is worth telling, by name; a record tells its fields."""
+        """Return the values to display by name; the fields, for a record."""
         if is_dataclass(self):
             return {field.name: getattr(self, field.name) for field in fields(self) if field.repr}
         return {}
@@ -48,7 +48,7 @@ def line(title: str, facts: Mapping[str, Any]) -> str:
 
 
 def table(title: str, facts: Mapping[str, Any], chart: str = "") -> str:
-    """The same for a notebook; every text is escaped."""
+    """Return the facts as a table of HTML for a notebook; every text is escaped."""
     rows = "".join(
         f'<tr><th style="text-align:left">{escape(name.replace("_", " "))}</th>'
         f'<td style="text-align:left">{escape(said(value))}</td></tr>'

@@ -144,7 +144,7 @@ def read_bytes(path: str | Path) -> bytes:
 
 
 def failure(what: str, problem: OSError, more: str = "") -> SafespotError:
-    """What could not be done and why, as the error that it is: of the disk, or of what was asked for."""
+    """Return the error for a failed operation: a `DiskError` where the disk failed, else an `InvalidFile`."""
     if isinstance(problem, SafespotError):  # a `DiskError` says it already
         return problem
     message = f"{what}: {problem.strerror or problem}.{more}"
@@ -195,7 +195,7 @@ def as_path(path: str | Path) -> Path:
 
 
 class Disk:
-    """Everything that is ever done to a disk, so that a test can put one here that fails."""
+    """The operations on disks, in one object that a test can replace by one that fails."""
 
     def write(self, path: Path, data: bytes, mode: int = 0o666) -> None:
         """A new file that holds `data`, synced; the file object goes on after short writes."""
@@ -257,7 +257,7 @@ def replace(path: Path, data: bytes, *, private: bool = False) -> None:
 
 
 def replace_all(files: Mapping[Path, bytes], *, private: bool = False) -> None:
-    """The same for several files of one folder, each by itself, with one sync of the folder for all.
+    """Put several files of one folder in place as `replace` does, with one sync of the folder for all.
 
     They are synced at the same time, which a disk does in one go.
     """

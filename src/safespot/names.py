@@ -20,7 +20,7 @@ UNITS = ("reward", "constraints")
 
 @dataclass(frozen=True)
 class Names(Displayed):
-    """What states, actions and limits are called, and what rewards and limits are measured in; None: by number.
+    """Names of states, actions and limits, and units of rewards and limits; None: by number.
 
     Examples:
         >>> import safespot as ss
@@ -41,19 +41,19 @@ class Names(Displayed):
     limit_units: tuple[str, ...] | None = None  # [m]: of an episode's sums
 
     def state(self, s: int) -> str:
-        """What state s is called."""
+        """Return the name of state s, or 'state s'."""
         return f"state {s}" if self.states is None else self.states[s]
 
     def action(self, a: int) -> str:
-        """What action a is called."""
+        """Return the name of action a, or 'action a'."""
         return f"action {a}" if self.actions is None else self.actions[a]
 
     def limit(self, i: int) -> str:
-        """What constraint i is called."""
+        """Return the name of constraint i, or 'constraint i'."""
         return f"constraint {i}" if self.limits is None else self.limits[i]
 
     def unit(self, i: int) -> str:
-        """What constraint i is measured in, over an episode; empty: nobody has said."""
+        """Return the unit of constraint i's sum over an episode; '' if none is declared."""
         return "" if self.limit_units is None else self.limit_units[i]
 
     def quantity(self, i: int) -> str:
@@ -67,12 +67,12 @@ class Names(Displayed):
 
     @property
     def of_limits(self) -> Names:
-        """Those of limits and reward alone, which a certificate has."""
+        """The names of limits and units alone, which a certificate has."""
         return replace(self, states=None, actions=None)
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What it was made of, as an interface has it; JSON can hold it."""
+        """The arguments of `make_names`, as an interface has them; JSON can hold them."""
         said = (("reward", self.reward_unit), ("constraints", self.limit_units))
         units = {key: value for key, value in said if value}
         return {
@@ -84,7 +84,7 @@ class Names(Displayed):
 
     @property
     def as_json(self) -> dict[str, Any]:
-        """The same as JSON gives it back."""
+        """The arguments as they come back from JSON: lists in place of tuples."""
         found: dict[str, Any] = json.loads(json.dumps(self.arguments))
         return found
 
@@ -129,7 +129,7 @@ def make_names(
 def _texts(
     what: str, value: Any, count: int, error: Error, *, distinct: bool = True
 ) -> tuple[str, ...] | None:
-    """One text for each; no two alike, where they tell things apart."""
+    """Check that there is one text for each of `count`, all different where `distinct`; None stays None."""
     if value is None:
         return None
     listed = isinstance(value, Iterable) and not isinstance(value, str | Mapping)

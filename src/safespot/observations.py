@@ -26,7 +26,7 @@ Recipe = dict[str, Any]
 
 
 class Numbering(NamedTuple):
-    """How many states there are, which of them an observation is, and the recipe of that."""
+    """A map of observations to numbers of states, with the recipe that it was made from."""
 
     states: int
     number: Callable[[Any], int]

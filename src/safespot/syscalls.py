@@ -1,4 +1,4 @@
-"""What depends on the system: locks that die with their process, syncs that reach the disk, interrupts, limits.
+"""Calls that depend on the system: locks that die with their process, syncs that reach the disk, interrupts, limits.
 
 The only module that asks which system this is, by whether it has a call, when the call is needed.
 """
@@ -118,7 +118,7 @@ class Lock:
         _held.add(self)
 
     def is_at(self, path: Path) -> bool:
-        """Whether the path still names this file, and no other that took its place."""
+        """Return whether the path still names this file, and no other that took its place."""
         try:
             there = os.stat(path, follow_symlinks=False)
         except OSError:
@@ -156,7 +156,7 @@ def take_lock(path: Path, *, create: bool = False) -> Lock | None:
 
 
 def _lock(descriptor: int) -> bool:
-    """Whether the file is now locked for us."""
+    """Try to lock the file, without waiting; return whether this process has the lock."""
     try:
         if fcntl is not None:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -172,7 +172,9 @@ def _lock(descriptor: int) -> bool:
 
 
 def raise_limit_of_files() -> None:
-    """As many open files as the system allows: connections of a server are files, and a learner needs its own."""
+    """Raise the limit of open files as far as the system allows.
+
+    A server's connections are files, and each of its learners needs files of its own."""
     try:
         import resource
     except ImportError:  # Windows, which has no such limit

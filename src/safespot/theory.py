@@ -1,4 +1,4 @@
-"""What the paper promises, as functions: the radius of Theorem 1, when learning can begin, and the bounds.
+"""The paper's promises as functions: the radius of Theorem 1, when learning can begin, and the bounds.
 
 Everything is in inside units (signals in [0,1], regret and violation in sums of them).
 `docs/notes-on-the-paper.md` derives the explicit bounds and says where they differ from the paper's text.

@@ -117,7 +117,7 @@ def make_units(
 def units_of_interface(
     m: int, senses: Sense | Sequence[Sense], ranges: Mapping[str, Any] | None, *, error: Error
 ) -> Units:
-    """The same from a learner's arguments: `ranges` has the keys "reward" and "constraints"."""
+    """Make the units of a learner's arguments; `ranges` has the keys "reward" and "constraints"."""
     ranges = {} if ranges is None else ranges
     if not isinstance(ranges, Mapping) or not set(ranges) <= {"reward", "constraints"}:
         raise error(f"ranges must be a dict with keys 'reward' and 'constraints', got {ranges!r}.")

@@ -46,7 +46,7 @@ Workers = Annotated[
 
 
 class EngineName(StrEnum):
-    """Where runs are done."""
+    """The places that run sweeps."""
 
     local = "local"
     dask = "dask"
@@ -105,12 +105,12 @@ def _open_closed_streams() -> None:
 
 
 def _close_output() -> None:
-    """Nothing more is written to standard output, nor complained of at the end."""
+    """Send the rest of standard output to the null device, so that its flush at the exit raises nothing."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def debugging() -> bool:
-    """Whether errors come with a traceback."""
+    """Return whether SAFESPOT_DEBUG asks for tracebacks of errors."""
     return bool(os.environ.get("SAFESPOT_DEBUG"))
 
 
@@ -127,6 +127,6 @@ def options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """What comes before the subcommand."""
+    """Handle the options before the subcommand."""
     if debug:
         os.environ["SAFESPOT_DEBUG"] = "1"

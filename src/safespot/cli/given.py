@@ -1,4 +1,4 @@
-"""What a command is given: numbers, options, problems and files, as people write them."""
+"""Parsers of a command's arguments: numbers, options, problems and files, as people write them."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def read_policy(path: str) -> Any:
 
 
 def all_of(**parts: Callable[[], Any]) -> dict[str, Any]:
-    """What each part of a call gives; where several are wrong, all of them are told."""
+    """Call every part and return the values by name; raise the only error, or all of them in one `InvalidOption`."""
     made, wrong = {}, []
     for name, part in parts.items():
         try:

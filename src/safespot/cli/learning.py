@@ -183,7 +183,7 @@ def write_page(swept: Swept) -> Path | None:
 
 
 def show(swept: Swept, page: Path | None, as_json: bool, *, trials: bool = False) -> None:
-    """What a sweep found, for people or as JSON."""
+    """Print the results of a sweep, as tables for people or as JSON."""
     from ..report import findings, terminal
     from ..report import trials as trying
 

@@ -1,4 +1,4 @@
-"""What the command does with a log: `safespot propose`, and the answer of `safespot solve`."""
+"""Commands for logs: `safespot propose`, and the answer of `safespot solve` to one."""
 
 from __future__ import annotations
 

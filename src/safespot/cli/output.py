@@ -1,4 +1,4 @@
-"""How a command answers."""
+"""JSON output of commands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def print_json(answer: Any) -> None:
-    """One document on standard output."""
+    """Print `answer` as one JSON document."""
     print(json.dumps(answer, indent=2, allow_nan=False, default=float))
 
 

@@ -138,7 +138,7 @@ def listed(name: str) -> dict[str, Any]:
 
 
 def limit_name(cmdp: CMDP, i: int) -> str:
-    """What a limit is called: the limit of what is limited, where that has a name."""
+    """Return the name of limit i: "limit of …" where its constraint has a name, else "limit i"."""
     return f"limit {i}" if cmdp.names.limits is None else f"limit of {cmdp.names.limit(i)}"
 
 
@@ -157,7 +157,7 @@ def limits_of(cmdp: CMDP, values: Any, multipliers: Any) -> list[dict[str, Any]]
 
 
 def print_limits(limits: Sequence[dict[str, Any]]) -> None:
-    """The same, a line each."""
+    """Print the entries of a list of limits, a line each."""
     for limit in limits:
         print(
             f"{limit['name']}: {limit['value']:.6g} {limit['sense']} {limit['limit']:.6g}, "

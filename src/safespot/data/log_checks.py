@@ -1,4 +1,4 @@
-"""What can be wrong with the rows of a log.
+"""Checks of the rows of a log, and the counts of rejected episodes.
 
 An episode is taken whole or not at all: one wrong value rejects all of it, since a learner observes whole episodes.
 What is left out is counted by an episode beside it.
@@ -92,7 +92,10 @@ def _of_episodes(rows: Rows, samples: Float) -> Float:
 def find_wrong(
     rows: Rows, samples: Float, f: Interface, own: int, home: Callable[[int], int | None]
 ) -> list[Wrong]:
-    """What is wrong, what matters most first; `own` states are the log's, `home` has the absorbing ones."""
+    """Return the results of all checks of the rows, those that explain others first.
+
+    `own` counts the log's states; `home` maps a last state to its absorbing one, None: no ending is declared for it.
+    """
     columns, count = rows.table.columns, len(rows.table.columns["step"])
     position = np.arange(count) - np.repeat(rows.first, rows.length)
     last = position == np.repeat(rows.length, rows.length) - 1

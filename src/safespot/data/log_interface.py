@@ -1,4 +1,4 @@
-"""What a log says of its own interface, where its reader is not told: sizes, names, senses."""
+"""The interface that a log implies where its reader is given none: sizes, names, senses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def as_names(what: str, given: Any) -> Sequence[str] | None:
 
 
 def number_of(what: str, value: Any, names: Names | None) -> Any:
-    """The number of a state that is given by its name; anything else as it is."""
+    """Return the number of a state that is given by its name; return anything else unchanged."""
     if not isinstance(value, str):
         return value
     if value not in (names or ()):
@@ -93,7 +93,7 @@ def check_costs(table: LogTable, f: Interface) -> None:
 
 
 def check_sizes(given: dict[str, Any], name: str) -> None:
-    """One wild number in a log must not ask for all memory."""
+    """Raise where one wild number in a log would ask for all memory."""
     sizes = {key: given[key] for key in ("states", "actions", "horizon")}
     if all(isinstance(n, int) for n in sizes.values()) and math.prod(sizes.values()) > ENTRIES:
         raise InvalidFile(
@@ -103,7 +103,7 @@ def check_sizes(given: dict[str, Any], name: str) -> None:
 
 
 def size_of(table: LogTable, *names: str) -> int:
-    """One more than the largest whole number in some columns."""
+    """Return one more than the largest whole number in some columns."""
     values = np.concatenate([table.columns[name] for name in names])
     whole = values[np.isfinite(values) & (values == np.floor(values))]
     return int(max(whole.max(initial=0.0), 0.0)) + 1

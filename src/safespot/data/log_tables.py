@@ -142,7 +142,7 @@ def _relation(source: Any, database: Any) -> str:
 
 
 def _renamed(there: list[str], columns: Mapping[str, str] | None, name: str) -> dict[str, str]:
-    """What a column is called here -> what the log calls it."""
+    """Return the log's label of each column by the name that is read here."""
     if columns is None:
         return {label: label for label in there}
     if not isinstance(columns, Mapping) or not all(
@@ -172,7 +172,7 @@ def _renamed(there: list[str], columns: Mapping[str, str] | None, name: str) -> 
 
 
 def _constraints(there: Mapping[str, str], name: str) -> tuple[Names, tuple[bool, ...]]:
-    """What constraints are called, numbers first and in their order; which of them are costs."""
+    """Return the names of the constraints, numbers first and in their order, and which of them are costs."""
     found: dict[str, bool] = {}
     for key in there:
         if match := SIGNALS.fullmatch(key):
@@ -188,7 +188,7 @@ def _constraints(there: Mapping[str, str], name: str) -> tuple[Names, tuple[bool
 
 
 def _sampled(there: Mapping[str, str], constraints: Names, limits_known: bool) -> str | None:
-    """Which kind of threshold columns is read: a whole one, or none where limits are known."""
+    """Return the first prefix of threshold columns that all constraints have; None where limits are known without."""
     for kind in THRESHOLDS:
         if constraints and all(f"{kind}_{called}" in there for called in constraints):
             return kind

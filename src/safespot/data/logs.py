@@ -82,12 +82,12 @@ class Log(Displayed):
 
     @property
     def doubts(self) -> Doubts:
-        """What is in doubt of its episodes, here and wherever they were before."""
+        """Reasons why its episodes prove nothing, from here and from the files that they were in before."""
         return Doubts.of(self.episodes)
 
     @property
     def reasons(self) -> dict[str, int]:
-        """How many episodes were rejected for each reason, the most frequent first."""
+        """The number of rejected episodes by reason, the most frequent first."""
         return dict(Counter(f"{r.column} {r.reason}" for r in self.rejected).most_common())
 
     def _facts(self) -> dict[str, Any]:
@@ -277,7 +277,7 @@ def columns(episodes: Iterable[Episode] | Log) -> Columns:
 def _episodes(
     table: LogTable, f: Interface, endings: Ending | Mapping[int, Ending] | None
 ) -> tuple[tuple[Episode, ...], Float | None, tuple[Rejection, ...]]:
-    """Those that can be used, the propensities of their actions, and why others are rejected."""
+    """Return the usable episodes, the propensities of their actions ``[episodes, H]``, and the rejections."""
     absorbing, _ = absorbing_states(endings, 0)
     own = f.S - len(absorbing)
     _, home = absorbing_states(endings, own)

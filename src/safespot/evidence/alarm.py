@@ -73,7 +73,7 @@ class SafetyAlarm(EpisodeCounter):
 
     @property
     def ringing(self) -> bool:
-        """Whether the last episode raised the alarm."""
+        """True where the last episode raised the alarm."""
         return bool(self.state.evidence.mean() >= self.between)
 
     @property
@@ -88,7 +88,7 @@ class SafetyAlarm(EpisodeCounter):
 
     @property
     def options(self) -> dict[str, Any]:
-        """All that it was made with beside its limits."""
+        """The constructor's arguments but for the limits."""
         return {"between": self.between}
 
     def _facts(self) -> dict[str, Any]:

@@ -25,7 +25,7 @@ SUBJECTS = ("policy", "mixture", "practice")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Certificate(Displayed):
-    """How much room a policy keeps its limits with, in the user's terms, and what that rests on.
+    """Bounds on the margin with which a policy keeps its limits, in the user's terms, and their basis.
 
     Verdicts derive from `difference_bounds` and are right, all at once, with probability `confidence`. So do all other
     bounds hold. Both ends of the differences together may have less, `difference_confidence`: a verdict needs one of
@@ -93,7 +93,7 @@ class Certificate(Displayed):
         return frozen(-self.difference_bounds[0])
 
     def covers(self, policy: ArrayLike | str) -> bool:
-        """Whether it speaks of this policy, to the last bit: an array ``[H,S,A]``, or the name that it was tried by."""
+        """Return whether it is of this policy ``[H,S,A]``, to the last bit, or of one that was tried by this name."""
         return self.subject == "policy" and self.policy_digest == policy_digest(policy)
 
     def as_dict(self) -> dict[str, Any]:
@@ -242,7 +242,7 @@ class Certificate(Displayed):
 
 
 class Bounds(NamedTuple):
-    """What a certificate bounds, in the user's units."""
+    """The bounds of a certificate, in the user's units."""
 
     difference: tuple[Float, Float]  # (lower [m], upper [m]) of the room that a limit is kept with
     value: tuple[Float, Float]

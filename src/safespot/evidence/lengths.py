@@ -1,4 +1,4 @@
-"""How many episodes a proof takes, before any is played."""
+"""Numbers of episodes that a proof takes, before any is played."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class SafetyMeter(EpisodeCounter):
 
     @property
     def mean_bounds(self) -> tuple[Float, Float]:
-        """The same divided by the number of episodes; the whole range before the first."""
+        """Bounds of the violation per episode, `violation_bounds` over `episodes`; the whole range before the first."""
         if self.episodes == 0:
             least, width = self.terms.declared.least, self.terms.declared.width
             scale = self.terms.scale
@@ -117,7 +117,7 @@ class SafetyMeter(EpisodeCounter):
 
     @property
     def options(self) -> dict[str, Any]:
-        """All that it was made with beside its limits."""
+        """The constructor's arguments but for the limits."""
         return {"delta": self.delta}
 
     def _read(self) -> Evidence:
@@ -174,7 +174,7 @@ def read_meter(state: MeterState, levels: Float, low: Float) -> None:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evidence(Displayed):
-    """What a meter showed along the way, in the user's units; one row for each time that it was read.
+    """The readings of a meter in the user's units; one row for each.
 
     All bounds hold at once, over all times, constraints and sides, with probability 1 - delta; where `doubts` says what
     the data contradict, none of them is proven.

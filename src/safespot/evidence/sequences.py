@@ -46,7 +46,7 @@ CAPS: Float = frozen(LARGEST / WEIGHTS)  # of the guess, for each weight
 
 
 class ChangingMeans(NamedTuple):
-    """What a bound on the sums of changing means remembers; a row for each variable."""
+    """The statistics of a bound on sums of changing means; a row for each variable."""
 
     product: Float  # [rows, K]: prod (1 + l y) with y = x - c, but for its powers of two
     power: Float  # [rows, K]: these
@@ -57,7 +57,7 @@ class ChangingMeans(NamedTuple):
 
 
 def changing_means(rows: int) -> ChangingMeans:
-    """Nothing seen yet."""
+    """Return the statistics of no observations, for so many variables."""
     K = len(WEIGHTS)
     return ChangingMeans(
         product=np.ones((rows, K)), power=np.zeros((rows, K)), drift=np.zeros((rows, K)),
@@ -67,7 +67,7 @@ def changing_means(rows: int) -> ChangingMeans:
 
 @inlined_noalias
 def observe_changing(state: ChangingMeans, x: Float) -> None:
-    """One more number in [0,1] for every row; the guess is the mean so far, as large as each weight allows."""
+    """Count one number in [0,1] for every row; the guess is the mean so far, capped for each weight."""
     seen = state.counted[0] + 1.0
     share = 1.0 / seen
     for r in range(x.shape[0]):
@@ -88,7 +88,7 @@ def observe_changing(state: ChangingMeans, x: Float) -> None:
 
 @inlined
 def set_powers_aside(product: Float, power: Float) -> None:
-    """The same products with factors in [1/2, 1); exact."""
+    """Bring the factors of products into [1/2, 1), and add their exponents to `power`; exact."""
     for k in range(product.shape[0]):
         product[k], exponent = math.frexp(product[k])
         power[k] += exponent
@@ -159,7 +159,7 @@ PATIENCE = 32  # bounds are read again when the number of episodes has grown by 
 
 
 class Targets(NamedTuple):
-    """Which weights a mixture has: in units of 1 / the standard deviation, and their prior."""
+    """The weights of a mixture, in units of 1 / the standard deviation, and their prior."""
 
     rate: Float  # [K]
     log_prior: Float  # [K]
@@ -177,7 +177,7 @@ def targets(planned: int = STEADY) -> Targets:
 
 
 class FixedMeans(NamedTuple):
-    """What a bound on means that do not change remembers; a row for each variable."""
+    """The statistics of a bound on means that do not change; a row for each variable."""
 
     weight: Float  # [rows, K]: l, of the coming numbers
     product: Float  # [rows, K]: prod (1 + l y), but for its powers of two
@@ -193,7 +193,7 @@ class FixedMeans(NamedTuple):
 
 
 def fixed_means(rows: int) -> FixedMeans:
-    """Nothing seen yet: every mean is at least 0."""
+    """Return the statistics of no observations, where every mean is at least 0."""
     K = len(TARGETS)
     return FixedMeans(
         weight=np.zeros((rows, K)), product=np.ones((rows, K)), power=np.zeros((rows, K)),
@@ -205,7 +205,7 @@ def fixed_means(rows: int) -> FixedMeans:
 
 @inlined
 def observe_fixed(targets: Targets, state: FixedMeans, r: int, x: float) -> None:
-    """One more number in [0,1] of row r; the guess is the mean so far."""
+    """Count one number in [0,1] for row r; the guess is the mean so far."""
     guess = running_mean(state, r)
     choose_weights(targets, state, r, guess)
     add_factor(state, r, x, guess)

@@ -166,7 +166,7 @@ class BlackBox(Displayed):
         return self._state(observation)
 
     def state(self, number: int) -> Any:
-        """What a state's number stands for: an observation, an entry that was cut being a `Bin`, or an `Ending`."""
+        """Return a state's observation, where an entry that was cut is a `Bin`; of an absorbing state, the `Ending`."""
         S = self._states
         s = _within("state", number, S + len(self._endings))
         if s >= S:
@@ -179,11 +179,11 @@ class BlackBox(Displayed):
         return self._seen.inverse(s)
 
     def action(self, number: int) -> Any:
-        """What an action's number stands for, as the environment takes it."""
+        """Return the action with this number, as the environment takes it."""
         return self._actions.value(_within("action", number, self._actions.count))
 
     def __str__(self) -> str:
-        """How states and actions are numbered."""
+        """Describe the numbering of states and actions."""
         S, A = self._states, self._actions.count
         lines = [
             f"states 0 to {S - 1}: {self._seen.parts or 'by a discretizer of your own'}",
@@ -348,7 +348,7 @@ def problem_of(env: Any) -> Problem | None:
 
 
 def _sources(signals: Mapping[str, Source] | None) -> dict[str, Any]:
-    """Where each kind of signal is found; None: where the environment shows it by itself."""
+    """Return the declared source of each kind of signal; None where the environment itself shows the signal."""
     sources: dict[str, Any] = dict.fromkeys(SIGNALS)
     for name, source in dict(signals or {}).items():
         if name not in SIGNALS:
@@ -365,7 +365,7 @@ def _within(what: str, number: int, count: int) -> int:
 
 
 def env_interface(env: Any, **declarations: Any) -> dict[str, Any]:
-    """What ``problem.interface`` is, for an environment: the arguments of a learner.
+    """Return the arguments of a learner for an environment, as ``problem.interface`` has them for a problem.
 
     `env` is a `BlackBox`, or an environment with the declarations of one.
 

@@ -53,7 +53,7 @@ def check_env(env: Any, episodes: int = 20, seed: int = 0, **declarations: Any) 
 
 
 def _odd(played: list[Shown], f: Mapping[str, Any]) -> list[str]:
-    """What is odd about whole episodes."""
+    """Return a sentence for each oddity of whole episodes: NaN, signals out of range or constant, another start."""
     sentences = []
     m, ranges = f["constraints"], f["ranges"]
     signals = np.hstack([shown.signals for shown in played])

@@ -21,7 +21,7 @@ HINTS = 0.2  # how far biomarkers are off, a standard deviation
 
 
 class Clinic(gymnasium.Env[Any, Any]):
-    """One patient after the other; a course of treatment has `BLOCKS` blocks.
+    """An environment of one patient after the other; a course of treatment has `BLOCKS` blocks.
 
     `tolerance` is in full doses over such a course, 6 by default.
 

@@ -27,7 +27,7 @@ MOST = 10_000_000  # states or actions: no table of more fits into a memory
 
 
 class Discretizer(NamedTuple):
-    """How many states there are, which of them an observation is, and, where it is known, what a number stands for.
+    """A map of observations to a finite number of states, and back where that is known.
 
     Examples:
         >>> import safespot as ss

@@ -1,4 +1,4 @@
-"""Where an environment shows its signals: found by playing a few of its steps."""
+"""Detection of the signals that an environment shows, by playing a few of its steps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PROBED = 200  # steps in which a threshold sample is looked for
 
 
 class Probe(NamedTuple):
-    """Where the signals are, how many, and what they are."""
+    """The sources of an environment's signals, their number, and their kind."""
 
     constraints: Found
     thresholds: Found
@@ -58,7 +58,9 @@ def probe(env: Any, actions: Actions, constraints: Source, thresholds: Source) -
 
 
 def _shows(env: Any, actions: Actions, samples: Found, step: Step) -> tuple[bool, bool]:
-    """Whether any of the next steps carries a total, or a threshold sample; not, where they cannot be taken."""
+    """Return whether any of the next steps carries a total, and whether any carries a total or a sample.
+
+    The search ends where a step fails: false then means that none came before it."""
     total, sample = TOTAL in step.info, samples(step) is not None
     with contextlib.suppress(Exception):
         for number in range(PROBED):

@@ -134,7 +134,7 @@ class ProblemEnv(gymnasium.Env[Any, Any]):
         return self._state, reward, self._step == cmdp.H, False, info
 
     def render(self) -> str | None:
-        """Where the episode stands and what the last step showed, in a line."""
+        """Return the step, the state and the last signals in a line."""
         if self.render_mode is None:
             return None
         line = f"step {self._step} of {self.problem.cmdp.H}: state {self._state}"
@@ -158,7 +158,7 @@ class ProblemEnv(gymnasium.Env[Any, Any]):
         )
 
     def _action_mask(self) -> NDArray[np.int8]:
-        """What is admissible in the coming step; after the last one, as in that one."""
+        """Return the mask ``[A]`` of the coming step's admissible actions; after the last step, the last one's."""
         mask: NDArray[np.int8]
         mask = self._mask[min(self._step, len(self._mask) - 1), self._state].astype(np.int8)
         return mask

@@ -16,7 +16,7 @@ TOTAL = "threshold_total"  # of info: a hint for the whole episode
 
 
 class Step(NamedTuple):
-    """One step as the environment shows it: what functions for rewards and signals are given.
+    """A step as the environment shows it: the argument of functions for rewards and signals.
 
     Examples:
         >>> import safespot as ss
@@ -72,7 +72,7 @@ def finder(source: Source) -> Found:
 
 
 def signals_of(found: Sequence[Any], n: int, m: int) -> Float:
-    """What n steps showed of rewards, constraints and thresholds, ``[1+2m, n]``; None is NaN."""
+    """Return the rewards, constraints and thresholds of n steps, ``[1+2m, n]``; None is NaN."""
     try:
         rewards, *others = found
         if m > 1:
@@ -104,5 +104,5 @@ def numbers(value: Any, shape: tuple[int, ...]) -> NDArray:
 
 
 def at(step: int, asked: str, words: str) -> InvalidEpisode:
-    """What went wrong, and where."""
+    """Return the error for a failure at a step, with the request to the environment that failed."""
     return InvalidEpisode(f"step {step}, {asked}: {words}")

@@ -44,7 +44,7 @@ LEAST = math.log(20.0)  # ln(SAHT/delta) from which the radii are proven (D3)
 
 
 class LearnedModel(NamedTuple):
-    """What a learner's data say, in inside units, and how far they can be from the truth."""
+    """Estimates from a learner's data in inside units, and bounds of their errors."""
 
     means: Float  # [1+m, H, S*A]: reward, then constraints; 0 where nothing was seen
     rows: tuple[

@@ -46,7 +46,7 @@ USELESS = 10.0  # effective episodes below which a log says next to nothing
 
 @dataclass(frozen=True, eq=False)
 class LogEvaluation:
-    """What a log proves of a policy that did not make it.
+    """The evidence of a log on a policy that did not make it.
 
     Examples:
         >>> import safespot as ss
@@ -82,7 +82,7 @@ class LogEvaluation:
 
     @property
     def reward_bounds(self) -> tuple[float, float]:
-        """Of the reward of an episode."""
+        """(lower, upper) of the expected reward of an episode."""
         return self.certificate.reward_bounds
 
     def __str__(self) -> str:

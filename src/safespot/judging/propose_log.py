@@ -239,7 +239,7 @@ def _proposal(
     errors: Float,
     counted: tuple[str, ...],
 ) -> Proposal:
-    """Everything in the user's units, with what is proven and what is not."""
+    """Return the proposal in the user's units, with its reasons and its certificate."""
     units, scale, n = f.units, np.abs(f.units.constraints.scale), len(log.episodes)
     middle = (seen.lower + seen.upper) / 2.0
     room = scale * (values[1:] - middle)
@@ -290,7 +290,7 @@ def _unproven(
     thresholds: tuple[Float, Float],
     takes: int | None,
 ) -> Certificate:
-    """What is known of a policy that nobody has played: where its values can be at all, and where the limits are."""
+    """Return the certificate of a policy that was never played: its values' whole ranges, and the limits' bounds."""
     scale, units = np.abs(f.units.constraints.scale), f.units
     ends = [float(units.reward.total_outside(x, f.H)) for x in (0.0, float(f.H))]
     bounds = Bounds(

@@ -1,4 +1,4 @@
-"""Where the episodes of a trial come from: a problem, an environment, a log, or records of episodes.
+"""Trials of a policy on a source of episodes: a problem, an environment, a log, or records of episodes.
 
 The trial itself is `evidence.trial.Trial`, which counts one after the other and stops as soon as everything is decided.
 """
@@ -36,7 +36,7 @@ STREAM = 6  # spawn keys (6, k): another noise than that of any training with th
 
 
 class Source(NamedTuple):
-    """Where the episodes of a trial come from."""
+    """A source of the episodes of a trial."""
 
     interface: Interface
     policy: Policy  # [H, S, A]

@@ -72,7 +72,7 @@ def options(name: str) -> list[str]:
 
 
 def required(name: str) -> list[str]:
-    """Those of its options that have no default.
+    """Return the names of the options that have no default.
 
     Examples:
         >>> import safespot as ss

@@ -1,4 +1,4 @@
-"""What a guard's account holds, and who plays the next episode: the compiled part of `Guard`.
+"""The compiled part of `Guard`: its account, and the choice of the next episode's policy.
 
 The learner plays while one more episode of its policy fits in the budget (`evidence.budget`), and else the baseline,
 whose episodes are free as long as it keeps every limit. docs/guard.md has the proof.
@@ -201,7 +201,7 @@ def charge_account(terms: GuardConfig, account: Account, episode: InsideEpisode)
 
 @inlined
 def next_turn(terms: GuardConfig, account: Account, baseline: Policy, learner: Policy) -> int:
-    """Who plays the coming episode: the learner, if one more episode of its policy cannot exceed any budget."""
+    """Return `SAME` for equal policies, else `LEARNER` if an episode of it cannot exceed any budget, else `BASELINE`."""
     if same_policy(baseline, learner):
         return SAME
     if fits(terms.trial.declared, terms.budget, account.budget.spent):
@@ -211,7 +211,7 @@ def next_turn(terms: GuardConfig, account: Account, baseline: Policy, learner: P
 
 @inlined
 def same_policy(one: Policy, other: Policy) -> bool:
-    """Whether two policies are the same in every entry."""
+    """Return whether two policies are equal in every entry."""
     H, S, A = one.shape
     for h in range(H):
         for s in range(S):

@@ -1,4 +1,4 @@
-"""How a learner's step joins the compiled loop of training.
+"""The registration of a learner's step with the compiled loop of training.
 
 A learner that moves in every episode brings a kernel along, registered for the type of its rates:
 

@@ -1,4 +1,4 @@
-"""What `SpotEpochs` is given: its options, and the constants of its recipe."""
+"""Options of `SpotEpochs`, and the constants of its recipe."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def known_payoffs(f: Interface, options: EpochsOptions) -> Known:
 
 
 def _steps(name: str, given: Float | None, shape: Sequence[int], f: Interface) -> int:
-    """Whether known payoffs depend on the step: H, or 1."""
+    """Return the number of steps of known payoffs: H where they depend on the step, else 1."""
     if given is None:
         return 1
     if given.shape not in ((*shape, f.S, f.A), (*shape, f.H, f.S, f.A)):

@@ -1,4 +1,4 @@
-"""What a learner in phases has played, part after part, and what the trials of these parts proved."""
+"""The history of a learner in phases, part after part, with the verdicts of the trials."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def as_array(history: tuple[Part, ...]) -> Int:
 
 
 def from_array(rows: Int) -> tuple[Part, ...]:
-    """What `as_array` made; anything else is an `InvalidFile`."""
+    """Return the parts in rows of `as_array`; raise `InvalidFile` for other rows."""
     if (
         rows.dtype != np.int64
         or rows.ndim != 2

@@ -1,4 +1,4 @@
-"""What learners share that move policy and multipliers in every episode: logits, derived values, epochs, files."""
+"""Common parts of learners that move policy and multipliers in every episode: derived values, epochs, files."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PrimalDual(TabularLearner):
 
     @abstractmethod
     def _make_rates(self, now: Epoch) -> Any:
-        """What the steps of an epoch compute with."""
+        """Return the constants of an epoch's steps."""
 
     def settle(self) -> None:
         """Begin the next epoch where one has just ended (anytime use)."""
@@ -52,7 +52,7 @@ class PrimalDual(TabularLearner):
         self._derive()
 
     def _derive(self) -> None:
-        """All that follows from options, logits and counts."""
+        """Derive rates, policy, model and threshold bounds from options, logits and counts."""
         f, state = self.interface, self.state
         now = epoch_at(self.episode, self.options.episodes)
         self.rates = self._make_rates(now)
@@ -66,7 +66,7 @@ class PrimalDual(TabularLearner):
         self.epoch = now  # last, so that `settle` begins anew what was interrupted
 
     def _derive_model(self) -> None:
-        """What planning reads of every pair."""
+        """Derive the values of every pair that planning reads."""
         state = self.state
         refresh_all(
             self.rates.radii,

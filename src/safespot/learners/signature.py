@@ -45,7 +45,7 @@ def signature_of(options: type) -> inspect.Signature:
 
 
 def described(options: type) -> dict[str, str]:
-    """What each option means, from the docstrings of the records that the options derive from."""
+    """Return the meaning of each option, from the docstrings of the records that the options derive from."""
     return {
         name: " ".join(meaning.split())
         for record in reversed(options.__mro__[:-1])

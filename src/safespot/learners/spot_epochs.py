@@ -140,7 +140,7 @@ class SpotEpochs(TabularLearner):
 
     @property
     def certificates(self) -> tuple[Certified, ...]:
-        """What was proven, in the order of issue; with probability 1 - delta all of it is true."""
+        """The certificates in the order of issue; with probability 1 - delta all of them are true."""
         return self._certificates
 
     @property
@@ -157,12 +157,12 @@ class SpotEpochs(TabularLearner):
 
     @property
     def proofs(self) -> Proofs:
-        """What was played when, and what was proven."""
+        """The history, the certificates, and whether a budget limits exploring."""
         return Proofs(True, self.history, self.certificates, len(self._budget) > 0)
 
     @property
     def history(self) -> tuple[history.Part, ...]:
-        """What was played when, part after part of each phase, and what the trials proved."""
+        """The parts of each phase in order, with the verdicts of the trials."""
         return self._history
 
     # What a user does

@@ -56,7 +56,7 @@ FIRST_ROOM = 64  # episodes that a window has room for at first
 
 
 class TotalRates(NamedTuple):
-    """What stays the same: what a factor is made of, and what is declared."""
+    """The constants of an estimator: those of its factors, and the declared ranges."""
 
     kind: int
     targets: Targets
@@ -66,7 +66,7 @@ class TotalRates(NamedTuple):
 
 
 class TotalState(NamedTuple):
-    """What was seen; rows 2i and 2i+1 are for the lower and the upper bound of constraint i, the latter of 1 - x."""
+    """The statistics of hints; rows 2i, 2i+1 are for the lower and the upper bound of constraint i, that of 1 - x."""
 
     means: FixedMeans  # [2m, .]; [0, .] where it is not used, as below
     by_step: Float  # [2m, H]: sums of a step's x, from which it is guessed
@@ -110,7 +110,7 @@ def total_rates(
 
 
 def total_state(rates: TotalRates, H: int) -> TotalState:
-    """Nothing seen yet."""
+    """Return the statistics of no hints."""
     m, kind = rates.limits.shape[1], rates.kind
     rows = 2 * m if kind in (EPISODES, STEPS, SAMPLES) else 0
     moving = 2 * m if kind == WINDOW else 0
@@ -126,7 +126,7 @@ def total_state(rates: TotalRates, H: int) -> TotalState:
 
 
 def make_totals(rates: TotalRates, H: int) -> HintTotals:
-    """Nothing seen yet: a total lies where it was declared to."""
+    """Return the estimator before any hint; its bounds are the declared ones."""
     return HintTotals(rates, total_state(rates, H), rates.limits.copy())
 
 
@@ -142,7 +142,7 @@ def bounds_at(totals: HintTotals, level: float) -> tuple[Float, Float]:
 
 
 def check_totals_state(fresh: HintTotals, arrays: dict[str, NDArray]) -> HintTotals:
-    """What a file holds, if it can belong to a learner that began with `fresh`."""
+    """Return the estimator in a file's arrays, checked against that of a new learner, `fresh`."""
     like = {**fresh.state._asdict(), "bounds": fresh.bounds}
     loaded = rebuild(like, arrays, grows=("ring",))
     bounds = loaded.pop("bounds")
@@ -170,7 +170,7 @@ def check_totals_state(fresh: HintTotals, arrays: dict[str, NDArray]) -> HintTot
 
 
 def bounds_fit(rates: TotalRates, H: int, lower: Float, upper: Float) -> bool:
-    """Whether bounds ``[m]`` can be those of an episode's total.
+    """Return whether bounds ``[m]`` can be those of an episode's total.
 
     Hints that contradict what was declared may lead beyond the declared limits, but not beyond those of H steps; a
     threshold that is known stays where it is.
@@ -182,12 +182,12 @@ def bounds_fit(rates: TotalRates, H: int, lower: Float, upper: Float) -> bool:
 
 @inlined
 def totals_have_room(state: TotalState) -> bool:
-    """Whether the window can take one more episode; if not, `grow_totals` first."""
+    """Return whether the window can take one more episode; if not, `grow_totals` first."""
     return state.ring.shape[0] == 0 or bool(state.span[1] < state.ring.shape[0])
 
 
 def grow_totals(state: TotalState) -> TotalState:
-    """The same state with twice the room, its oldest episode first."""
+    """Return a copy with twice the room, its oldest episode first."""
     _, length, oldest = state.span
     ring = np.zeros((2 * len(state.ring), *state.ring.shape[1:]))
     ring[:length] = state.ring[(oldest + np.arange(length)) % len(state.ring)]
@@ -240,7 +240,7 @@ def observe_totals(
 def learn_from_totals(
     totals: HintTotals, radii: Radii, episode: InsideEpisode, lower: Float, upper: Float
 ) -> None:
-    """What a learner's step does with an episode's hints; `radii` are the paper's, and not needed."""
+    """Learn from an episode's hints, as a learner's step does; `radii` are the paper's, and not needed."""
     observe_totals(
         totals.rates, totals.state, episode.thresholds, totals.bounds[0], totals.bounds[1]
     )
@@ -251,7 +251,7 @@ def learn_from_totals(
 
 @inlined
 def has_room_for_hints(totals: HintTotals) -> bool:
-    """Whether the window can take one more episode."""
+    """Return whether the window can take one more episode."""
     return totals_have_room(totals.state)
 
 
@@ -344,7 +344,7 @@ def read_means(
 def read_shared(
     rates: TotalRates, state: TotalState, i: int, H: float, lower: Float, upper: Float
 ) -> None:
-    """The same of the mean per sample; above, of 1 - x, whose sums follow."""
+    """Tighten the total's bounds by the mean per sample; for the upper one by that of 1 - x, whose sums follow."""
     n, s, ss, sn, nn = state.samples[i]
     mirrored = state.samples[i]
     low = sample_mean(mirrored, H, rates.level)

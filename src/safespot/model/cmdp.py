@@ -58,7 +58,7 @@ class Model(NamedTuple):
 
 
 def steps_alike(model: Model) -> bool:
-    """Whether transitions, rewards and constraints are the same at every step."""
+    """Return whether transitions, rewards and constraints are the same at every step."""
     P, payoffs = model.P, model.payoffs
     alike = bool((payoffs == payoffs[:, :1]).all())
     if not alike or len(P.dense) + len(P.starts) == 1:
@@ -228,7 +228,7 @@ class CMDP(Displayed):
         return matrices * self.H if len(matrices) == 1 else matrices
 
     def with_thresholds(self, thresholds: ArrayLike) -> CMDP:
-        """The same CMDP with other thresholds, ``[m]`` or ``[m,H]``; everything else is shared."""
+        """Return this CMDP with other thresholds, ``[m]`` or ``[m,H]``; everything else is shared."""
         given = as_floats("thresholds", thresholds)
         alpha, inside = spread_thresholds(given, self.H, self.units)
         other = object.__new__(CMDP)
@@ -293,7 +293,7 @@ class CMDP(Displayed):
             raise InvalidFile(f"{path} does not describe a CMDP: {problem}") from None
 
     def _parts(self) -> dict[str, Any]:
-        """What the user said, each array as small as it is kept: the axis of steps is K."""
+        """Return the user's arrays, each as small as it is stored: the axis of steps is K."""
         model = self.model
         parts = {name: array for name, array in model.P._asdict().items() if array.size}
         parts.update(rewards=_unspread(self.rewards, 0), constraints=_unspread(self.constraints, 1))

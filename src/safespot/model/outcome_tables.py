@@ -35,7 +35,7 @@ from .signals import ByOutcome, Signals
 
 
 class TableOutcome(NamedTuple):
-    """One thing that can happen: what functions for rewards and constraints are given.
+    """An outcome of a state and action of a table: the argument of functions for rewards and constraints.
 
     Examples:
         >>> import safespot as ss
@@ -55,7 +55,7 @@ class TableOutcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Ending(Displayed):
-    """What every step after an ending pays and counts, in the user's units.
+    """The reward and the constraint signals of every step after an ending, in the user's units.
 
     `constraints` has a number for each constraint, or one number for all. Equal endings share an absorbing state.
 
@@ -264,7 +264,7 @@ def _counted(name: str, entries: Any) -> dict[int, Any]:
 
 
 def _outcomes(table: list[dict[int, Any]]) -> tuple[Float, list[TableOutcome]]:
-    """Everything that can happen, and how probable it is."""
+    """Return the probability of every outcome, and the outcomes."""
     chances, outcomes = [], []
     for s, actions in enumerate(table):
         for a, entries in actions.items():
@@ -320,7 +320,7 @@ def _lookup(constraints: ArrayLike, S: int, A: int) -> Callable[[TableOutcome], 
 
 
 def _stacked(name: str, values: list[Any]) -> Float:
-    """One row per outcome, ``[outcomes, .]``."""
+    """Return the values of all outcomes as ``[outcomes, .]``."""
     stacked = as_floats(name, values)
     if stacked.ndim > 2 or (name == "rewards" and stacked.ndim > 1) or stacked.size == 0:
         what = "a number" if name == "rewards" else "a number, or one for each constraint"

@@ -67,7 +67,7 @@ class Problem(Displayed):
 
     @property
     def interface(self) -> dict[str, Any]:
-        """All that a learner may know, as the arguments of a learner."""
+        """A learner's arguments: all that it may know."""
         cmdp = self.cmdp
         return {
             "states": cmdp.S,
@@ -84,7 +84,7 @@ class Problem(Displayed):
 
     @property
     def names(self) -> Names:
-        """What states, actions and limits are called, and their units."""
+        """The names of states, actions and limits, and their units."""
         return self.cmdp.names
 
     def alpha(self, episode: int) -> Float:

@@ -22,7 +22,7 @@ from .transitions import pick, successor
 
 
 class Streams(NamedTuple):
-    """One random generator per purpose.
+    """Random generators, one per purpose.
 
     Examples:
         >>> import safespot as ss
@@ -78,7 +78,7 @@ def streams(seed: int) -> Streams:
 
 
 def stream_states(streams: Streams) -> NDArray[np.uint64]:
-    """Where each generator stands, ``[6, 6]``: state and increment in halves, and the spare 32 bits."""
+    """Return the states of the generators, ``[6, 6]``: state and increment in halves, and the spare 32 bits."""
     rows = []
     for stream in streams:
         now: Any = stream.bit_generator.state

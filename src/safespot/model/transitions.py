@@ -29,7 +29,7 @@ class Transitions(NamedTuple):
 
 
 def as_transitions(value: Any) -> tuple[Transitions, int | None, tuple[int, int]]:
-    """What the user gave as (rows, H or None when time-homogeneous, (S*A, S))."""
+    """Convert transitions to (rows, H or None when time-homogeneous, (S*A, S))."""
     if _is_sparse(value):
         return _from_sparse([value], None)
     if isinstance(value, Sequence) and value and all(_is_sparse(v) for v in value):
@@ -53,7 +53,7 @@ def as_transitions(value: Any) -> tuple[Transitions, int | None, tuple[int, int]
 
 
 def _is_sparse(value: Any) -> bool:
-    """Whether it is one of SciPy's sparse matrices: where there are any, the module has been imported.
+    """Return whether it is one of SciPy's sparse matrices; where one exists, the module has been imported.
 
     Importing it for nothing would delay every process by as much as NumPy does.
     """

@@ -134,5 +134,5 @@ def _entries(column: Column[Plan], thresholds: Float) -> tuple[float, list[float
 
 
 def _size(*values: Float) -> float:
-    """How large values are, at least 1: tolerances are shares of it."""
+    """Return the largest absolute value, at least 1: tolerances are shares of it."""
     return max(1.0, *(float(np.abs(some).max()) for some in values))

@@ -58,7 +58,7 @@ class Simplex:
             self.prices = [_dot(basic, entries) for entries in zip(*self.inverse, strict=True)]
 
     def add(self, cost: float, excess: Sequence[float]) -> None:
-        """One more column."""
+        """Append a column with this cost and these excesses."""
         self.costs.append(0 if self.margin else _units(cost))
         self.columns.append([*map(_units, excess), 1])
 

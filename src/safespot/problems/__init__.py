@@ -28,7 +28,7 @@ def names() -> list[str]:
 
 
 def describe(name: str) -> str:
-    """What a problem is about, in one line.
+    """Return the first line of a problem's docstring.
 
     Examples:
         >>> import safespot as ss
@@ -40,7 +40,7 @@ def describe(name: str) -> str:
 
 
 def story(name: str) -> str:
-    """All that a problem's file tells a newcomer.
+    """Return a problem's docstring, which tells its story.
 
     Examples:
         >>> import safespot as ss

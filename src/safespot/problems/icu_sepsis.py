@@ -52,7 +52,7 @@ SHARE = 0.75  # of the room that a policy can gain
 
 
 class Data(NamedTuple):
-    """What the benchmark ships, with absorbing ends and without inadmissible pairs."""
+    """The benchmark's tables, with absorbing ends and without inadmissible pairs."""
 
     transitions: Any  # CSR [S*A, S]; rows of inadmissible pairs are empty
     start: Float  # [S]

@@ -1,4 +1,4 @@
-"""What a learner may know of a problem, and the border that every observed episode crosses.
+"""A learner's knowledge of a problem, and the checks of every observed episode.
 
 Nothing passes into a kernel unchecked: indices are in range, signals are in their declared ranges, and
 everything is turned into inside units (sense ``>=``, [0,1]) here, and back again on the way out.
@@ -48,7 +48,7 @@ class Interface:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What it was made with, but for the mask; JSON can hold it."""
+        """The arguments of `make_interface`, but for the mask; JSON can hold them."""
         return {
             "states": self.S, "actions": self.A, "horizon": self.H, "constraints": self.m,
             "start": self.start, "senses": self.units.senses, "ranges": self.units.ranges,
@@ -194,7 +194,7 @@ def _limits(units: Units, names: Names, extras: Mapping[str, Any]) -> tuple[Limi
 
 
 def _each(name: str, value: ArrayLike | None, m: int) -> Any:
-    """What is declared of each limit; one range of totals serves all."""
+    """Return the declared values of each limit, or None for each; one range of totals serves all."""
     if value is None:
         return [None] * m
     each = as_floats(name, value, error=InvalidOption)

@@ -94,7 +94,7 @@ class Totals(Displayed):
 
     @property
     def unfinished(self) -> bool:
-        """Whether it was given up."""
+        """True for an episode that was given up."""
         return not self.finished
 
     def _facts(self) -> dict[str, Any]:

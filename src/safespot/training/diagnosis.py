@@ -56,7 +56,7 @@ class Finding:
 
 
 def diagnose(run: Run) -> tuple[Finding, ...]:
-    """What keeps a run from being good; nothing where its last policy keeps the limits and earns 95 % of the best."""
+    """Return the findings that keep a run from being good; none if its last policy keeps the limits and earns 95 %."""
     fixed = isinstance(run.learner.guarded, Fixed | Uniform)  # which no option makes better
     if len(run.episodes) == 0 or fixed or _is_good(run):
         return ()
@@ -64,7 +64,7 @@ def diagnose(run: Run) -> tuple[Finding, ...]:
 
 
 def _is_good(run: Run) -> bool:
-    """Whether the policy played last keeps every limit and earns enough; without the truth nobody knows."""
+    """Return whether the last policy keeps every limit and earns `GOOD` of the optimum; False where that is unknown."""
     if math.isnan(run.optimum):
         return False
     kept = bool((run.rooms[-1] >= -ROUNDING).all())

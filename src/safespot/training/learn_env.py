@@ -120,14 +120,14 @@ class EnvTraining(Trainable):
             self.table.append(np.concatenate([row, *self.sums]))
 
     def _row(self, played: Episode) -> Float:
-        """What there is to record of an episode before it is learned from."""
+        """Return the numbers to record of an episode before it is learned from, but for the shortfalls."""
         learner = self.learner
         sums = played.rewards.sum(keepdims=True), played.constraints.sum(axis=0)
         beliefs = learner.multipliers, learner.thresholds, *learner.threshold_bounds
         return np.concatenate([*sums, *beliefs])
 
     def rows(self, which: slice) -> dict[str, Any]:
-        """What was recorded: the fields of a `Run` that have a row per recorded episode."""
+        """Return the fields of a `Run` that have a row per recorded episode, for some of these."""
         m, kept = self.learner.interface.m, self.table[which]
         n = len(kept)
         table = np.reshape(kept, (n, 1 + 7 * m))

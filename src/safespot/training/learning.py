@@ -1,4 +1,4 @@
-"""What runs in problems and in environments share: what is checked, how they are played, and how they end."""
+"""Common parts of training in problems and environments: checks, the loop over chunks, and the end."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Trainable(ABC):
 
     @property
     def remaining(self) -> int:
-        """How many episodes are still to be played."""
+        """The number of episodes still to be played."""
         return self.last - self.learner.episode + 1
 
     @abstractmethod
@@ -101,7 +101,7 @@ def _play(training: Trainable, progress: bool, callback: Callback | None) -> Non
 
 
 def check_episodes(learner: Learner, episodes: int | None) -> int:
-    """How many episodes to play: those asked for, or what remains of T."""
+    """Return the number of episodes to play: `episodes`, or what remains of T."""
     learner.lifetime.check_not_lent()
     if learner.hands_back:
         raise InvalidOption(

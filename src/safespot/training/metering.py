@@ -102,6 +102,6 @@ def kept_sums(metering: Metering, played: int) -> EpisodeSums | None:
 
 
 def shown(metering: Metering, meter: SafetyMeter, episodes: Int, first: int = 0) -> Evidence:
-    """What the meter showed when it had counted `episodes` ``[.]``: from its reading of that number on."""
+    """Return the meter's readings from number `first` on, which were made at `episodes` ``[.]``."""
     rows = metering.rows[first : first + len(episodes)]
     return as_evidence(meter, episodes, rows)

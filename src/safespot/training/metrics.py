@@ -30,7 +30,7 @@ DRIFT_POINTS = 65  # optima computed along a linear drift; between them they are
 
 
 class Record(NamedTuple):
-    """What is written down at every episode of the grid, in inside units."""
+    """The metrics of every episode of the grid, in inside units."""
 
     episodes: Int  # [grid], 1-based
     values: Float  # [grid, 1+m]: exact values of the policy played
@@ -87,7 +87,7 @@ def empty_record(episodes: Int, m: int) -> Record:
 
 
 def empty_tracker(S: int, A: int, m: int, finished: int) -> Tracker:
-    """Nothing accumulated yet, after so many finished episodes."""
+    """Return a tracker without totals, after so many finished episodes."""
     return Tracker(
         values=np.zeros(1 + m),
         limits=np.zeros(m),

@@ -1,4 +1,4 @@
-"""What a callback is given: one recorded episode of a run in the making."""
+"""The argument of a callback: a recorded episode of a run under way."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..learners.learner import Learner
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Recorded(Displayed):
-    """One recorded episode, in the user's terms; its numbers are a row of the `Run` that comes of it.
+    """A recorded episode, in the user's terms; its numbers are a row of the `Run` that comes of it.
 
     Examples:
         >>> import safespot as ss

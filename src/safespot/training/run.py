@@ -1,4 +1,4 @@
-"""What a training gives back: the run, to be read, drawn, kept, diagnosed and gone through again."""
+"""The result of a training: a run to read, draw, save, diagnose and repeat."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .run_tables import KINDS, columns, curve_rows
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Run(Displayed):
-    """What `learn` returns, in the user's terms; every array has one row per recorded episode.
+    """The result of `learn`, in the user's terms; every array has one row per recorded episode.
 
     Regret and violation are cumulative up to and including the episode. `track` says whether every episode was
     evaluated ("every") or only the recorded ones, with the trapezoidal rule between them ("grid"). `evidence` is what
@@ -112,7 +112,7 @@ class Run(Displayed):
 
     @property
     def diagnosis(self) -> tuple[Finding, ...]:
-        """What keeps the run from being good, each with the option that would change it; nothing: an empty tuple."""
+        """The findings that keep the run from being good, each with the option that would change it."""
         return diagnose(self)
 
     def frame(self) -> Any:

@@ -46,7 +46,7 @@ def columns(run: Run) -> Columns:
 
 
 def curve_rows(run: Run, kind: str) -> tuple[list[dict[str, Any]], str]:
-    """What `plotting.curve_chart` draws, and what its axis is called."""
+    """Return the rows that `plotting.curve_chart` draws, and the title of their axis."""
     names = run.learner.interface.names
     m = range(run.constraint_values.shape[1])
     rows: list[dict[str, Any]] = []

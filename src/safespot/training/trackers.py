@@ -133,5 +133,5 @@ class MLflow:
 
 
 def _short(value: object) -> bool:
-    """Whether a parameter's value is one that people read."""
+    """Return whether a parameter's value is short enough for people to read."""
     return isinstance(value, str | int | float | bool | tuple) and len(str(value)) <= 200

@@ -73,7 +73,7 @@ class OptPessPrimalDual(Planner):
         super()._derive()
 
     def epsilon(self, t: int) -> float:
-        """How much the limits are tightened at episode t."""
+        """Return the tightening of the limits at episode t."""
         f, log = self.interface, math.log(t / self.options.delta)
         paper = 5.0 * f.H**2 * math.sqrt(f.S**3 * f.A) * (log + 1.0) / math.sqrt(t * log)
         return min(self.slack / 2.0, self.options.tightening * paper)

@@ -67,7 +67,7 @@ class RegularizedOptions(SpotOptions):
 
 
 class RegularizedRates(NamedTuple):
-    """What the steps of one epoch compute with."""
+    """The constants of the steps of one epoch."""
 
     radii: Radii
     eta: float  # the step of the policy
@@ -92,7 +92,7 @@ class RegularizedScratch(NamedTuple):
 
 
 class RegularizedState(NamedTuple):
-    """What a step changes, beside the statistics and the window."""
+    """The state that a step changes, but for the statistics and the window."""
 
     logits: Float  # [H, S, A], at most 0
     pi: Policy  # [H, S, A]: the softmax of the logits
@@ -225,7 +225,7 @@ def regularized_step(
 
 @inlined
 def improve(rates: RegularizedRates, state: RegularizedState, statistics: Statistics) -> None:
-    """One step of the policy and one of the multipliers, with the data as they are.
+    """Take one step of the policy and one of the multipliers on the current data.
 
     As in `spot.planning`, what is carried is the gap to the cap. The entropy of step h itself, ``unit - entropy`` below
     its cap of one unit, joins the gap of the state and not that of its actions: ``-ln pi`` acts through the logits.

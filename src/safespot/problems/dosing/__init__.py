@@ -63,7 +63,7 @@ TABLE = Path(__file__).with_name("dosing.safetensors")
 
 
 class CourseTable(NamedTuple):
-    """What was seen of treated patients, before death."""
+    """Counts of treated patients, before death."""
 
     admissions: Int  # [S]: in which state they came
     transitions: Int  # [S, A, S]: how often a dose in a state led to another
@@ -120,7 +120,7 @@ def state_of(body: Body) -> int:
 
 
 def _state_names() -> list[str]:
-    """What the doctor calls the states: classes of tumor and drug, and death."""
+    """Return the states' names: classes of tumor and drug, and death."""
     tumors = [f"tumor {low:g} to {high:g}" for low, high in pairwise((0.0, *TUMOR_EDGES, LETHAL))]
     drugs = ["little drug", "some drug", "much drug"]  # parted at DRUG_EDGES
     return [*(f"{tumor}, {drug}" for tumor in tumors for drug in drugs), "death"]

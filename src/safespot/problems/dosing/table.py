@@ -1,4 +1,4 @@
-"""How the table of `dosing` was made: patients treated at random, and counted.
+"""The table of `dosing`: counts of patients treated at random.
 
 Each patient is admitted and treated for 14 blocks, or until death. The first dose is drawn uniformly; after
 it, the dose stays as it was three times in four and is else drawn anew. Runs of one dose matter because what
@@ -32,7 +32,7 @@ STAYS = 0.75  # how often a dose is the one before
 
 
 class Block(NamedTuple):
-    """One block of a course as the doctor sees it."""
+    """A block of a course as the doctor sees it."""
 
     state: int
     action: int
