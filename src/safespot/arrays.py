@@ -38,7 +38,7 @@ def frozen(array: A) -> A:
 def as_floats(
     name: str, value: ArrayLike, *, error: Error = InvalidModel, missing: bool = False
 ) -> Float:
-    """`value` as a C-contiguous float64 array of finite numbers, always a copy.
+    """Return `value` as a C-contiguous float64 array of finite numbers, always a copy.
 
     With `missing`, NaN is let through.
     """
@@ -60,7 +60,7 @@ def as_floats(
 
 
 def unmasked(value: Any) -> NDArray:
-    """`value` as an array; what a masked array hides is missing, NaN, whatever stands under its mask."""
+    """Return `value` as an array in which the entries that a masked array hides are NaN."""
     return np.asarray(_filled(value) if _hides(value) else value)
 
 
@@ -87,7 +87,7 @@ def _what_else(raw: NDArray) -> str:
 
 
 def first(mask: Bool) -> tuple[int, ...]:
-    """The index of the first True."""
+    """Return the index of the first True."""
     return tuple(int(k) for k in np.unravel_index(int(mask.argmax()), mask.shape))
 
 
@@ -125,7 +125,7 @@ def as_count(
     most: int | None = LARGEST,
     error: Error = InvalidModel,
 ) -> int:
-    """`value` as an int from `least` to `most` (None: any); bool and float are refused."""
+    """Return `value` as an int from `least` to `most` (None: any); raise for others, and for bool and float."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
         raise error(f"{name} must be a whole number, got {value!r}.")
     if value < least:
@@ -137,7 +137,7 @@ def as_count(
 
 
 def as_policy(value: ArrayLike, shape: tuple[int, int, int], mask: Bool | None = None) -> Policy:
-    """`value` as a policy ``[H,S,A]``; a stationary ``[S,A]`` is repeated over the steps.
+    """Return `value` as a policy ``[H,S,A]``; a stationary ``[S,A]`` is repeated over the steps.
 
     Rows must be distributions and must put nothing on an inadmissible action (`mask` ``[K,S,A]``).
     """
@@ -253,7 +253,7 @@ class Episode(Displayed):
 
     @classmethod
     def trusted(cls, *arrays: Any, **marks: int) -> Episode:
-        """An episode of arrays that were made for it and have been checked where they were made."""
+        """Return an episode of arrays that were made for it and have been checked where they were made."""
         episode = object.__new__(cls)
         episode._keep(*arrays)
         episode.__dict__.update(marks)
@@ -296,7 +296,7 @@ def _indices(name: str, value: ArrayLike) -> Int:
 
 
 def _thresholds(value: ArrayLike, shape: tuple[int, ...]) -> Float:
-    """Threshold signals ``[H,m]``: finite, but for steps without any sample (all NaN, D7)."""
+    """Check threshold signals ``[H,m]``: finite, but for steps without any sample (all NaN, D7)."""
     array = as_floats("thresholds", value, error=InvalidEpisode, missing=True)
     if array.shape != shape:
         raise InvalidEpisode(

@@ -31,7 +31,7 @@ class Displayed:
         return {}
 
     def _chart(self) -> str:
-        """An SVG picture; none by default."""
+        """Return an SVG picture; none by default."""
         return ""
 
     def __repr__(self) -> str:
@@ -42,7 +42,7 @@ class Displayed:
 
 
 def line(title: str, facts: Mapping[str, Any]) -> str:
-    """``<Title name value, name value>``."""
+    """Return the line ``<Title name value, name value>``."""
     told = ", ".join(f"{name.replace('_', ' ')} {said(value)}" for name, value in facts.items())
     return f"<{title} {told}>" if told else f"<{title}>"
 
@@ -59,7 +59,7 @@ def table(title: str, facts: Mapping[str, Any], chart: str = "") -> str:
 
 
 def said(value: Any) -> str:
-    """A value in few characters: numbers with four digits, long arrays by their shape."""
+    """Return a value in few characters: numbers with four digits, long arrays by their shape."""
     if isinstance(value, str):
         return value if len(value) <= LONG else f"{value[: LONG - 1]}…"
     if value is None or isinstance(value, bool):
@@ -88,7 +88,7 @@ def _array(value: Any, shape: tuple[int, ...]) -> str:
 
 
 def curves(x: Iterable[float], lines: Mapping[str, Iterable[float]]) -> str:
-    """A small picture of lines over a logarithmic axis of episodes."""
+    """Draw lines over a logarithmic axis of episodes as a small picture."""
     steps = [math.log10(max(float(each), 1.0)) for each in x]
     drawn = {name: [float(each) for each in line] for name, line in lines.items()}
     heights = [each for line in drawn.values() for each in line if math.isfinite(each)]
@@ -116,7 +116,7 @@ def curves(x: Iterable[float], lines: Mapping[str, Iterable[float]]) -> str:
 
 
 def intervals(bounds: Mapping[str, tuple[float, float]]) -> str:
-    """A small picture of intervals, a row each, and where 0 is."""
+    """Draw intervals as a small picture, a row each, with a line at 0."""
     ends = [0.0, *(float(end) for pair in bounds.values() for end in pair)]
     low, high = min(ends), max(ends)
     span = (high - low) or 1.0
@@ -137,5 +137,5 @@ def intervals(bounds: Mapping[str, tuple[float, float]]) -> str:
 
 
 def picture(content: str) -> str:
-    """An SVG picture of the size that a table has beside it."""
+    """Return an SVG picture of the size that a table has beside it."""
     return f'<svg width="{WIDTH}" height="{HEIGHT}" role="img">{content}</svg>'

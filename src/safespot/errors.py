@@ -224,7 +224,7 @@ class SolverError(SafespotError, RuntimeError):
 
 
 def unknown(what: str, name: object, names: Collection[str]) -> str:
-    """The message for a name that is none of `names`, with the nearest of them.
+    """Return the message for a name that is none of `names`, with the nearest of them.
 
     >>> print(unknown("option", "policy_stp", ["dual_step", "policy_step"]))
     unknown option 'policy_stp'; did you mean `policy_step`? Expected one of: dual_step, policy_step.
@@ -235,7 +235,7 @@ def unknown(what: str, name: object, names: Collection[str]) -> str:
 
 
 def nearest(name: object, names: Collection[str]) -> str:
-    """The question after the name that was probably meant; nothing where none is near."""
+    """Return the question after the name that was probably meant; '' where none is near."""
     near = difflib.get_close_matches(str(name).lower(), names, n=1)
     return f"; did you mean `{near[0]}`?" if near else ""
 

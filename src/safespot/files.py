@@ -52,7 +52,7 @@ def write_arrays(
 
 
 def pack(kind: str, arrays: dict[str, NDArray], about: dict[str, Any]) -> bytes:
-    """The bytes of such a file."""
+    """Return the bytes of a file that `read_arrays` reads."""
     from safetensors.numpy import save
 
     version = FORMATS.get(kind, FORMAT)
@@ -67,7 +67,7 @@ def pack(kind: str, arrays: dict[str, NDArray], about: dict[str, Any]) -> bytes:
 
 
 def read_arrays(path: str | Path, kind: str) -> tuple[dict[str, NDArray], dict[str, Any]]:
-    """The arrays and the description that `write_arrays` stored; damage is an `InvalidFile`."""
+    """Return the arrays and the description that `write_arrays` stored; raise `InvalidFile` for damage."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
@@ -123,7 +123,7 @@ def check_version(path: str | Path, found: Any, expected: int, writer: Any = Non
 
 
 def stored_checksum(path: Path) -> str:
-    """The checksum that a file of arrays carries: it names its content, if the file is whole."""
+    """Return the checksum that a file of arrays carries; it identifies the content, if the file is whole."""
     try:
         with path.open("rb") as file:
             size = int.from_bytes(file.read(8), "little")
@@ -136,7 +136,7 @@ def stored_checksum(path: Path) -> str:
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """The content of a file."""
+    """Return the content of a file."""
     try:
         return as_path(path).read_bytes()
     except OSError as problem:
@@ -156,7 +156,7 @@ def failure(what: str, problem: OSError, more: str = "") -> SafespotError:
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:
-    """A folder for temporary files."""
+    """Make a folder for temporary files."""
     try:
         return tempfile.TemporaryDirectory(prefix="safespot-")
     except (
@@ -181,7 +181,7 @@ def check_memory(path: str | Path, asked: int) -> None:
 
 
 def as_path(path: str | Path) -> Path:
-    """A path that the operating system can take."""
+    """Return `path` as a Path that the operating system can take; raise `InvalidFile` otherwise."""
     if path == "":  # Path("") is the folder that one is in, which nobody meant
         raise InvalidFile("a path is empty; give the name of a file or a folder.")
     if not isinstance(path, (str, Path)) or "\0" in str(path):
@@ -198,7 +198,7 @@ class Disk:
     """The operations on disks, in one object that a test can replace by one that fails."""
 
     def write(self, path: Path, data: bytes, mode: int = 0o666) -> None:
-        """A new file that holds `data`, synced; the file object goes on after short writes."""
+        """Make a file that holds `data`, synced; the file object goes on after short writes."""
         with open(path, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             self.fill(file, data)
             self.sync(file.fileno())
@@ -228,7 +228,7 @@ class Disk:
         syscalls.sync_data(descriptor)
 
     def make_folder(self, path: Path) -> None:
-        """A new folder, its name on the disk."""
+        """Make a folder, and have its name on the disk."""
         path.mkdir()
         self.sync_folder(path.parent)
 
@@ -295,7 +295,7 @@ def replace_all(files: Mapping[Path, bytes], *, private: bool = False) -> None:
 
 
 def checksum(arrays: dict[str, NDArray], header: dict[str, Any]) -> str:
-    """BLAKE2b over names, types, shapes and bytes of `arrays` and the JSON-able `header`."""
+    """Return the BLAKE2b digest of names, types, shapes and bytes of `arrays` and of the JSON-able `header`."""
     digest = hashlib.blake2b(digest_size=32)
     digest.update(json.dumps(header, sort_keys=True).encode())
     for name in sorted(arrays):

@@ -57,7 +57,7 @@ class Names(Displayed):
         return "" if self.limit_units is None else self.limit_units[i]
 
     def quantity(self, i: int) -> str:
-        """Constraint i with its unit, as an axis or a column of a table has it."""
+        """Return the name of constraint i with its unit, as an axis or a column of a table has it."""
         return _with_unit(self.limit(i), self.unit(i))
 
     @property

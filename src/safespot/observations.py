@@ -34,7 +34,7 @@ class Numbering(NamedTuple):
 
 
 def numbering(recipe: Recipe) -> Numbering:
-    """The numbering of a recipe; `InvalidFile` where it is none."""
+    """Return the numbering of a recipe; raise `InvalidFile` where it is none."""
     try:
         ((kind, value),) = recipe.items()
         return Numbering(*KINDS[kind](value), recipe)
@@ -83,7 +83,7 @@ def _keys(value: Any) -> tuple[int, Callable[[Any], int]]:
 def _product(
     recipes: Iterable[Recipe], split: Callable[[Any], Iterable[Any]]
 ) -> tuple[int, Callable[[Any], int]]:
-    """Combinations of the parts that an observation is split into."""
+    """Return the number of combinations of an observation's parts, and the function that numbers them."""
     pairs = [numbering(recipe)[:2] for recipe in recipes]
 
     def number(seen: Any) -> int:

@@ -23,7 +23,7 @@ Row = dict[str, Any]
 
 
 def altair() -> Any:
-    """The package, if it is installed."""
+    """Import the package Altair; raise `MissingPackage` where it is not installed."""
     try:
         import altair
     except ImportError:
@@ -34,7 +34,7 @@ def altair() -> Any:
 
 
 def curve_chart(rows: Sequence[Row], y: str) -> Any:
-    """Lines over episodes, with bands where rows have `low` and `high`; a panel for each `panel`.
+    """Draw lines over episodes, with bands where rows have `low` and `high`; a panel for each `panel`.
 
     A row has an episode, the `line` that it belongs to, its `panel`, and `y`, or `low` and `high`.
     """
@@ -65,7 +65,7 @@ def curve_chart(rows: Sequence[Row], y: str) -> Any:
 
 
 def policy_chart(policy: Policy, names: Names, visits: Float) -> Any:
-    """The probability of each action over steps and states, for the states with the most `visits` ``[H,S]``."""
+    """Draw each action's probability over steps and states, for the states with the most `visits` ``[H,S]``."""
     alt = altair()
     met = visits.sum(axis=0)
     shown = [int(s) for s in np.argsort(-met, kind="stable")[:STATES] if met[s] > 0.0]
@@ -94,7 +94,7 @@ def policy_chart(policy: Policy, names: Names, visits: Float) -> Any:
 
 
 def interval_chart(rows: Sequence[Row], x: str) -> Any:
-    """Intervals from `low` to `high`, a row for each `name`, colored by `verdict`, beside a line at 0."""
+    """Draw intervals from `low` to `high`, a row for each `name`, colored by `verdict`, with a line at 0."""
     alt = altair()
     color = alt.Color(
         "verdict:N", scale=alt.Scale(domain=["safe", "unsafe", "unknown"], range=COLORS)

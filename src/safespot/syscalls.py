@@ -64,7 +64,7 @@ def sync_folder(folder: Path, sync: Callable[[int], None] = sync) -> None:
 
 @contextlib.contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Processes that are started in here begin with SIGINT blocked, where the system can do that."""
+    """Have the processes that start in this block begin with SIGINT blocked, where the system can do that."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
@@ -138,7 +138,7 @@ class Lock:
 
 
 def take_lock(path: Path, *, create: bool = False) -> Lock | None:
-    """The locked file at `path`; None: another has it. No link is followed, and nothing but a file is opened."""
+    """Lock the file at `path` and return it; None: another has it. No link is followed, and only a file is opened."""
     flags = os.O_RDWR | (os.O_CREAT if create else 0)
     for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"):
         flags |= getattr(os, name, 0)
@@ -174,7 +174,8 @@ def _lock(descriptor: int) -> bool:
 def raise_limit_of_files() -> None:
     """Raise the limit of open files as far as the system allows.
 
-    A server's connections are files, and each of its learners needs files of its own."""
+    A server's connections are files, and each of its learners needs files of its own.
+    """
     try:
         import resource
     except ImportError:  # Windows, which has no such limit
@@ -187,7 +188,7 @@ _held: weakref.WeakSet[Lock] = weakref.WeakSet()
 
 
 def _give_up() -> None:
-    """In a forked process: what the parent has locked is the parent's."""
+    """Release the inherited locks in a forked process; the parent keeps its own."""
     for lock in list(_held):
         lock.release()
 

@@ -62,7 +62,7 @@ Scheduler = Annotated[
 
 
 def main() -> None:
-    """The command: `app`, with errors on one screen and no traceback unless asked for."""
+    """Run `app`, with errors on one screen and no traceback unless asked for."""
     _open_closed_streams()
     try:
         try:

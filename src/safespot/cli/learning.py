@@ -150,7 +150,7 @@ def sweep(
 def run_sweep(
     spec: dict[str, Any] | Path, out: Path, as_json: bool, *, trials: bool = False, **where: Any
 ) -> None:
-    """Do what is not done yet, write the report, and say what came out; try what nothing certified, if asked to."""
+    """Do the runs that are not done yet, and print and report the results; with `trials`, try an uncertified proposal."""
     from ..experiments import sweep as do_sweep
 
     with keeping_what_is_done(out):
@@ -163,7 +163,7 @@ def run_sweep(
 
 @contextlib.contextmanager
 def keeping_what_is_done(out: Path) -> Iterator[None]:
-    """Ctrl-C keeps what is done, and says so."""
+    """Report on Ctrl-C that finished runs are kept."""
     try:
         yield
     except KeyboardInterrupt:
@@ -176,7 +176,7 @@ def keeping_what_is_done(out: Path) -> Iterator[None]:
 
 
 def write_page(swept: Swept) -> Path | None:
-    """The report of a store; None where nothing is finished."""
+    """Write the report of a store, and return its path; None where nothing is finished."""
     from .. import report as reports
 
     return reports.write_report(swept.store) if swept.store.finished() else None

@@ -80,7 +80,7 @@ def propose(
 
 
 def solve_log(target: str, options: dict[str, Any], policy: Path | None, as_json: bool) -> None:
-    """The optimum of the empirical model of a log, called what it is in every line."""
+    """Print the optimum of the empirical model of a log; every line names that model."""
     from ..data.model_files import read_model
     from ..judging.propose_log import proven_limits
     from ..model.oracle import solve

@@ -14,7 +14,7 @@ def print_json(answer: Any) -> None:
 
 
 def write_policy(path: Path, policy: Any) -> None:
-    """A policy ``[H,S,A]`` as NumPy's `.npy`, or as lists where the name ends in `.json`; whole or not at all."""
+    """Write a policy as NumPy's `.npy`, or as lists where the name ends in `.json`; whole or not at all."""
     import numpy as np
 
     from ..files import as_path, replace

@@ -126,7 +126,7 @@ def solve(
 
 
 def listed(name: str) -> dict[str, Any]:
-    """A ready problem in one line, also where an extra that it needs is not installed."""
+    """Return the facts of a ready problem, also where an extra that it needs is not installed."""
     from .. import problems
 
     listed: dict[str, Any] = {"name": name, "meaning": problems.describe(name)}
@@ -143,7 +143,7 @@ def limit_name(cmdp: CMDP, i: int) -> str:
 
 
 def limits_of(cmdp: CMDP, values: Any, multipliers: Any) -> list[dict[str, Any]]:
-    """Each limit, what a policy makes of it, and its price."""
+    """Return each limit with the value of a policy and its multiplier."""
     return [
         {
             "name": limit_name(cmdp, i),

@@ -53,7 +53,7 @@ class EmpiricalModel(Displayed):
     pooled: Pooled  # the counts, inside
 
     def standard_errors(self, policy: ArrayLike) -> tuple[float, Float]:
-        """Of ``evaluate(model.cmdp, policy)``: of its value, and of its constraints ``[m]``.
+        """Return the standard errors of ``evaluate(model.cmdp, policy)``: of its value, and of its constraints ``[m]``.
 
         By the delta method: how far the model is from the truth by the chance of so few cases, where the truth is a
         Markov process with these states. A normal approximation, and no bound.
@@ -94,7 +94,7 @@ class EmpiricalModel(Displayed):
 
 
 def pool_log(log: Log, stationary: bool) -> Pooled:
-    """The counts of a log, inside, shared by the steps where they are alike; in the order in which a learner counts."""
+    """Return a log's counts in inside units, in a learner's order; alike steps share them."""
     f = make_interface(**log.interface)
     inside = [f.check(episode) for episode in log.episodes]
     K, pairs = 1 if stationary else f.H, f.S * f.A
@@ -121,7 +121,7 @@ def pool_log(log: Log, stationary: bool) -> Pooled:
 
 
 def empirical_model(log: Log, *, stationary: bool = False) -> EmpiricalModel:
-    """The empirical CMDP of a log: a model for `solve`, `learn` and whatever takes a `CMDP`.
+    """Return the empirical CMDP of a log: a model for `solve`, `learn` and whatever takes a `CMDP`.
 
     Args:
         log: its episodes are counted.
@@ -195,7 +195,7 @@ def empirical_model(log: Log, *, stationary: bool = False) -> EmpiricalModel:
 
 
 def _mean_thresholds(log: Log, K: int, f: Interface) -> Float:
-    """The means of the threshold samples, ``[m,H]``."""
+    """Return the means of the threshold samples, ``[m,H]``."""
     samples = np.array([e.thresholds for e in log.episodes]).reshape(-1, f.H // K, K, f.m)
     there = ~np.isnan(samples[..., 0])
     if not there.any():

@@ -68,7 +68,7 @@ def sort_rows(table: LogTable) -> Rows:
 
 
 def threshold_samples(rows: Rows, H: int, m: int) -> Float:
-    """``[rows, m]``: the samples of every step; one for a whole episode is spread evenly over its H steps."""
+    """Return the threshold samples of every step, ``[rows, m]``; an episode's total is spread evenly over H steps."""
     columns = rows.table.columns
     if rows.table.sampled is None:
         return np.full((len(columns["step"]), m), np.nan)
@@ -79,7 +79,7 @@ def threshold_samples(rows: Rows, H: int, m: int) -> Float:
 
 
 def _of_episodes(rows: Rows, samples: Float) -> Float:
-    """``[episodes, m]``: the first value of every episode; NaN where it has none."""
+    """Return the first value of every episode, ``[episodes]``; NaN where it has none."""
     first = np.full((len(rows.first), samples.shape[1]), np.nan)
     for i, column in enumerate(samples.T):
         there = np.flatnonzero(~np.isnan(column))[::-1]
@@ -141,7 +141,7 @@ def find_wrong(
 
 
 def marks_of(rows: Rows, rejected: Collection[int]) -> dict[str, Int]:
-    """``[episodes]`` each: what episodes say of themselves (`MARKS`), with the `rejected` ones, counted, left out.
+    """Return the `MARKS` of episodes, ``[episodes]`` each, to which the `rejected` ones are added.
 
     Those count for the next episode that is there, at the end for the last one. A mark in some rows is one in all.
     """
@@ -158,7 +158,7 @@ def marks_of(rows: Rows, rejected: Collection[int]) -> dict[str, Int]:
 
 
 def _marked(rows: Rows, name: str) -> Int:
-    """``[episodes]``: the largest mark in the rows of each, 0 where the log has none."""
+    """Return the largest mark in the rows of each episode, ``[episodes]``; 0 where the log has none."""
     if name not in rows.table.columns:
         return np.zeros(len(rows.first), np.int64)
     column = rows.table.columns[name]
@@ -220,7 +220,7 @@ def _whole(column: Float) -> Bool:
 
 
 def first_wrong(rows: Rows, wrong: list[Wrong]) -> dict[int, Rejection]:
-    """The first wrong value of each episode that has one, by the episode, counted."""
+    """Return the rejection for the first wrong value of each episode that has one, by the episode's index."""
     table = rows.table
     which = np.full(len(table.columns["step"]), -1)
     for k, (mask, _, _) in reversed(list(enumerate(wrong))):

@@ -18,7 +18,7 @@ ENTRIES = 10**8  # of [H,S,A], at most, where the sizes are guessed from the dat
 
 
 def as_names(what: str, given: Any) -> Sequence[str] | None:
-    """The names of states or actions, if names are given."""
+    """Return the names of states or actions, if names are given."""
     if given is None or not isinstance(given, Sequence):
         return None
     if (
@@ -42,7 +42,7 @@ def number_of(what: str, value: Any, names: Names | None) -> Any:
 
 
 def numbered_endings(endings: Any, names: Names | None) -> Any:
-    """Endings by the numbers of their states, where they are given by names."""
+    """Return endings by the numbers of their states, where they are given by names."""
     if not isinstance(endings, Mapping):
         return endings
     return {number_of("endings", state, names): ending for state, ending in endings.items()}
@@ -83,7 +83,7 @@ def complete(
 
 
 def check_costs(table: LogTable, f: Interface) -> None:
-    """A cost that must be at least its limit is a mistake."""
+    """Raise for a column of costs with the sense ">="."""
     for i, (cost, sense) in enumerate(zip(table.costs, f.units.senses, strict=True)):
         if cost and sense == ">=":
             raise InvalidOption(

@@ -48,7 +48,7 @@ class LogTable(NamedTuple):
     actions: Names | None
 
     def text(self, name: str, row: int) -> str:
-        """A value as it stands in the log: a number, a text in quotes, or nothing."""
+        """Return a value as it stands in the log: a number, a text in quotes, or nothing."""
         text, names = self.texts[name][row], self.states if name in STATES else None
         names = self.actions if name in ACTIONS else names
         value = self.columns[name][row]
@@ -66,7 +66,7 @@ def read_table(
     *,
     limits_known: bool,
 ) -> LogTable:
-    """The columns of a file, a mapping or a DataFrame.
+    """Return the columns of a file, a mapping or a DataFrame.
 
     `columns` says what the log's names are called here; `states` and `actions` are their names in the order of their
     numbers, by default in that of the alphabet where a column holds texts. Without `limits_known` threshold columns
@@ -108,7 +108,7 @@ def read_table(
 
 
 def _relation(source: Any, database: Any) -> str:
-    """The rows of a source, for the FROM of a query."""
+    """Return the SQL expression of a source's rows, for the FROM of a query."""
     if not isinstance(source, str | Path):
         if isinstance(source, Mapping):
             source = {
@@ -202,7 +202,7 @@ def _labels(
     sampled: str | None,
     name: str,
 ) -> dict[str, str]:
-    """The columns to read, by the names that they have from here on: constraints are counted."""
+    """Return the labels of the columns to read, by their names from here on: constraints are counted."""
     wanted = {key: key for key in PLAIN}
     for i, (called, cost) in enumerate(zip(constraints, costs, strict=True)):
         wanted[f"constraint_{i}"] = f"{'cost' if cost else 'constraint'}_{called}"
@@ -233,7 +233,7 @@ def _labels(
 
 
 def _numbers(query: Query, labels: Mapping[str, str]) -> tuple[Columns, dict[str, NDArray]]:
-    """The numbers of every column, and the texts of what is none."""
+    """Return the numbers of every column, and the texts of entries that are no numbers."""
     parts = []
     for key, label in labels.items():
         column = _quoted(label)
@@ -284,13 +284,13 @@ def _name(
 
 
 def _quoted(label: str) -> str:
-    """A column's name in SQL."""
+    """Return a column's name in SQL."""
     escaped = label.replace('"', '""')
     return f'"{escaped}"'
 
 
 def _objects(column: Any) -> NDArray:
-    """Texts, and None where there is none."""
+    """Return the texts of a column as objects; None where there is none."""
     nothing: Any = None
     texts: NDArray = np.where(
         np.ma.getmaskarray(column), nothing, np.ma.getdata(column).astype(object)

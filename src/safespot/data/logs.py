@@ -111,7 +111,7 @@ class Log(Displayed):
         return "\n".join(lines)
 
     def _declared(self) -> str:
-        """The ranges of a step's signals, and how to say that they are others."""
+        """Return the sentence on the ranges of a step's signals, and on how to declare others."""
         f = make_interface(**self.interface)
         reward, *each = (
             f"{low:g} to {high:g}"
@@ -131,7 +131,7 @@ def read_log(
     endings: Ending | Mapping[Any, Ending] | None = None,
     **interface: Any,
 ) -> Log:
-    """The episodes of a log that a learner with this interface can observe.
+    """Return the episodes of a log that a learner with this interface can observe.
 
     Args:
         source: a `.csv` or `.parquet` file, a mapping of columns, or a pandas DataFrame.
@@ -247,7 +247,7 @@ def write_log(path: str | Path, episodes: Iterable[Episode] | Log) -> None:
 
 
 def columns(episodes: Iterable[Episode] | Log) -> Columns:
-    """Episodes as the columns of a log."""
+    """Return episodes as the columns of a log."""
     if isinstance(episodes, Log):
         made = columns(episodes.episodes)
         if episodes.propensities is not None:
@@ -313,7 +313,7 @@ def _episode(
     own: int,
     marks: dict[str, Any],
 ) -> Episode:
-    """The rows of a valid episode; `after` is the absorbing state in which it goes on."""
+    """Return the episode of valid rows; `after` is the absorbing state in which it goes on."""
     columns = rows.table.columns
     begun, final = columns["state"][part], columns["next_state"][part.stop - 1]
     states = np.append(begun, begun[-1] if np.isnan(final) else final).astype(np.int64)

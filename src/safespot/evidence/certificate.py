@@ -97,7 +97,7 @@ class Certificate(Displayed):
         return self.subject == "policy" and self.policy_digest == policy_digest(policy)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain numbers, texts and lists, ready for JSON; an infinite number of episodes is None."""
+        """Return plain numbers, texts and lists, ready for JSON; an infinite number of episodes is None."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         for name in ("difference_bounds", "value_bounds", "threshold_bounds"):
             plain[name] = [end.tolist() for end in plain[name]]
@@ -114,7 +114,7 @@ class Certificate(Displayed):
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Certificate:
-        """The certificate of which `as_dict` gave `plain`; `InvalidFile` where it contradicts itself."""
+        """Return the certificate of which `as_dict` gave `plain`; raise `InvalidFile` where it contradicts itself."""
         try:
             made = cls(
                 difference_bounds=_pair(plain["difference_bounds"]),
@@ -177,7 +177,7 @@ class Certificate(Displayed):
         return cls.from_dict(about)
 
     def plot(self) -> Any:
-        """An Altair chart: between which bounds the room of each limit lies; right of 0 it is kept."""
+        """Draw the bounds of each limit's margin as an Altair chart; right of 0 the limit is kept."""
         rows = [
             {
                 "name": self.names.quantity(i), "verdict": self.verdict[i],
@@ -296,7 +296,7 @@ def issue(
 
 
 def more_episodes(gap: Float, width: Float, episodes: int) -> Float:
-    """About how many more episodes make a width smaller than a gap, if it shrinks as 1 / sqrt(episodes)."""
+    """Estimate how many more episodes make a width smaller than a gap, if it shrinks as 1 / sqrt(episodes)."""
     more = np.full(len(gap), np.inf)
     apart = gap > 1e-9 * width  # by more than rounding
     if episodes > 0:

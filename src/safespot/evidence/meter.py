@@ -166,7 +166,7 @@ def meter_episode(
 
 @no_refcount
 def read_meter(state: MeterState, levels: Float, low: Float) -> None:
-    """``low`` ``[2+2m]``: bounds of sums, of the reward and of 1 less it, then of the differences."""
+    """Write the bounds of sums to ``low`` ``[2+2m]``: of the reward and of 1 less it, then of the differences."""
     for side in range(2):
         low[side] = window_sum(state.reward[side], levels[side], state.means.terms)
     sums_of_means(state.means, levels[2:], low[2:])
@@ -224,7 +224,7 @@ class Evidence(Displayed):
 
 
 def meter_levels(m: int, delta: float) -> Float:
-    """``[2+2m]``: ln(1/share) of each bound; two of the reward, then two of each constraint."""
+    """Return ln(1/share) of each bound, ``[2+2m]``: two of the reward, then two of each constraint."""
     shares = np.full(2 + 2 * m, (1.0 - REWARD) * delta / (2 * m))
     shares[:2] = REWARD * delta / 2
     return frozen(-np.log(shares))

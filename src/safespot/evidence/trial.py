@@ -312,7 +312,7 @@ def count_in_trial(
     sums: Float,
     x: Float,
 ) -> int:
-    """`watch_trial` for an episode that comes alone."""
+    """Call `watch_trial` for an episode that comes alone."""
     return watch_trial(rates, trial, prior, OPEN, lower, upper, sums, x)
 
 

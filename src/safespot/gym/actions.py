@@ -46,7 +46,7 @@ class Actions:
         self._ask = _method(env, "action_masks") if masked else None
 
     def value(self, a: int) -> Any:
-        """Action a as the environment takes it."""
+        """Return action a as the environment takes it."""
         assert self._value is not None  # a space's own numbering leads back
         return self._value(a)
 
@@ -69,7 +69,7 @@ class Actions:
         )
 
     def admitted(self, a: int, info: Mapping[str, Any]) -> int:
-        """Action a, or the lowest one where the environment, which showed `info`, does not admit it."""
+        """Return action a, or the lowest admissible one where the environment's mask, in `info`, does not admit a."""
         shown = info.get(MASK) if self._masked else None
         if shown is None and self._ask is not None:
             shown = self._ask()
@@ -82,7 +82,7 @@ class Actions:
 
 
 def admissible(space: Any, shown: Any) -> Bool:
-    """A mask over the numbers of all actions, from the mask that an environment shows."""
+    """Return the mask over the numbers of all actions, from the mask that an environment shows."""
     if isinstance(space, spaces.Tuple | spaces.Dict):
         parts = space.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
         return _combined([admissible(part, shown[key]) for key, part in parts])
@@ -111,12 +111,12 @@ def _check_info(call: str, info: Any) -> None:
 
 
 def _combined(masks: list[Bool]) -> Bool:
-    """The mask of combinations, the last part counting fastest."""
+    """Return the mask of combinations, the last part counting fastest."""
     return reduce(lambda a, b: np.logical_and.outer(a, b).ravel(), masks)
 
 
 def _method(env: Any, name: str) -> Callable[[], Any] | None:
-    """A method of an environment or of what it wraps."""
+    """Return a method of an environment or of what it wraps."""
     if hasattr(
         env, "has_wrapper_attr"
     ):  # Gymnasium's wrappers do not pass on what they do not know

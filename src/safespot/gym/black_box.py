@@ -130,7 +130,7 @@ class BlackBox(Displayed):
         self._padded = [self._padding(ending) for ending in absorbing]
 
     def _declared_interface(self, horizon: int | None, known: dict[str, Any]) -> dict[str, Any]:
-        """The interface without its limits."""
+        """Return the declared interface without its limits."""
         if horizon is None:
             raise InvalidOption("the number of steps of an episode is not declared; give horizon=.")
         S, A, extra, m = self._states, self._actions.count, len(self._endings), self._probe.m
@@ -143,7 +143,7 @@ class BlackBox(Displayed):
         }  # fmt: skip
 
     def _padding(self, ending: Ending) -> Float:
-        """``[1+2m, H]``: what the steps after an ending show."""
+        """Return the signals of the steps after an ending, ``[1+2m, H]``."""
         m, H = self._known.m, self._known.H
         payoffs = ending.payoffs(m, error=InvalidOption)
         steps = np.append(payoffs, np.full(m, np.nan))[:, None]
@@ -162,7 +162,7 @@ class BlackBox(Displayed):
         return {"env": repr(self.env), **sizes, "senses": self.interface["senses"]}
 
     def number(self, observation: Any) -> int:
-        """The state that an observation is."""
+        """Return the number of the state that an observation belongs to."""
         return self._state(observation)
 
     def state(self, number: int) -> Any:
@@ -237,7 +237,7 @@ class BlackBox(Displayed):
             )
 
     def show(self, policy: Policy, uniforms: Float, seed: int | None) -> Shown:
-        """An episode as it is shown, padded, but not yet held against the declared ranges."""
+        """Play an episode and return it as shown, padded, but not yet checked against the declared ranges."""
         H, m = self.interface["horizon"], self.interface["constraints"]
         states, actions, *found, total = self._walk(policy, uniforms.tolist(), seed)
         n, s = len(actions), states[-1]
@@ -297,7 +297,7 @@ class BlackBox(Displayed):
         return states, actions, rewards, constraints, thresholds, totals
 
     def _shares(self, step: int, total: Any, H: int, m: int) -> Float:
-        """A hint for a whole episode as ``[m,1]``, what each step shows of it."""
+        """Return the equal share ``[m,1]`` of a hint for a whole episode that each of its steps shows."""
         try:
             shares = numbers(total, (m, 1)).astype(np.float64) / H
         except (TypeError, ValueError):
@@ -313,7 +313,7 @@ class BlackBox(Displayed):
         return shares
 
     def _ending(self, step: Step, *, early: bool) -> int | None:
-        """The absorbing state in which an ended episode goes on."""
+        """Return the absorbing state in which an ended episode goes on."""
         key = self._state(step.next_state) if self._ending_of is None else self._ending_of(step)
         home = self._home(key)
         if home is None and early:
@@ -327,7 +327,7 @@ class BlackBox(Displayed):
 
 
 def _checked(given: Discretizer) -> Discretizer:
-    """A user's discretizer, whose numbers are looked at."""
+    """Return a user's discretizer with a check of the numbers that it makes."""
 
     def number(observation: Any) -> int:
         s = index(given.number(observation))
@@ -381,7 +381,7 @@ def env_interface(env: Any, **declarations: Any) -> dict[str, Any]:
 
 
 def as_box(env: Any, declarations: Mapping[str, Any]) -> BlackBox:
-    """A `BlackBox` as it is, or one made of an environment and its declarations."""
+    """Return a `BlackBox` unchanged, or make one of an environment and its declarations."""
     if not isinstance(env, BlackBox):
         return BlackBox(env, **declarations)
     if declarations:

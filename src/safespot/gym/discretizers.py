@@ -61,7 +61,7 @@ class Bin(NamedTuple):
 
 
 def make_discretizer(space: Any, bins: Any = None) -> Discretizer:
-    """The discretizer of an observation space.
+    """Return the discretizer of an observation space.
 
     Args:
         space: of the observations: Discrete, MultiDiscrete, MultiBinary, Box, or a Tuple or Dict of such spaces.
@@ -127,7 +127,7 @@ def _discretizer(space: Any, bins: Any) -> Discretizer:
 
 
 def warm_up(env: Env[Any, Any], bins: int, episodes: int = 10, seed: int = 0) -> Any:
-    """The `bins` argument that cuts what random play shows into equally frequent parts.
+    """Return the `bins` argument that cuts the observations of random play into equally frequent parts.
 
     Plays whole episodes of the environment with random actions. Duplicate edges are dropped, so an entry that
     takes few values gets fewer bins.
@@ -171,7 +171,7 @@ def _quantiles(space: Any, seen: list[Any], bins: int) -> Any:
 
 
 def _each(space: Any, parts: dict[Any, Any], bins: Any) -> list[Discretizer]:
-    """The discretizers of the parts of a Tuple or Dict."""
+    """Return the discretizers of the parts of a Tuple or Dict."""
     if isinstance(space, spaces.Tuple) and isinstance(bins, Sequence) and len(bins) == len(parts):
         bins = dict(enumerate(bins))
     cuts = {} if bins is None else bins
@@ -186,7 +186,7 @@ def _each(space: Any, parts: dict[Any, Any], bins: Any) -> list[Discretizer]:
 
 
 def _box(space: spaces.Box, bins: Any) -> Discretizer:
-    """A Box, entry by entry."""
+    """Return the discretizer of a Box, entry by entry."""
     whole = space.dtype is not None and space.dtype.kind in "biu"
     size = math.prod(space.shape)
     if bins is None and not whole:
@@ -208,7 +208,7 @@ def _box(space: spaces.Box, bins: Any) -> Discretizer:
 
 
 def _edges(cut: Any, low: float, high: float) -> list[float]:
-    """The inner edges of one entry."""
+    """Return the inner edges of one entry."""
     if np.ndim(cut) == 0:
         count = as_count("bins", cut, least=1, error=InvalidOption)
         if not (math.isfinite(low) and math.isfinite(high)):
@@ -224,13 +224,13 @@ def _edges(cut: Any, low: float, high: float) -> list[float]:
 
 
 def _whole(low: int, count: int) -> Discretizer:
-    """Whole numbers, counted from `low`."""
+    """Return the discretizer of whole numbers, counted from `low`."""
     count, number, recipe = numbering({"whole": [low, count]})
     return Discretizer(count, number, lambda k: low + k, str(count), recipe)
 
 
 def _binned(edges: list[float], low: float, high: float) -> Discretizer:
-    """A real number, by its bin; what lies beyond the bounds belongs to the outermost ones."""
+    """Return the discretizer of a real number by its bin; beyond the bounds it belongs to the outermost ones."""
     bounds = [low, *edges, high]
     count, number, recipe = numbering({"edges": edges})
     return Discretizer(
@@ -239,7 +239,7 @@ def _binned(edges: list[float], low: float, high: float) -> Discretizer:
 
 
 def _array(space: Any, digits: list[Discretizer], *, binned: bool = False) -> Discretizer:
-    """The entries of an array, in C order; where some are bins, they come back as a tuple."""
+    """Return the discretizer of an array's entries, in C order; where some are bins, they come back as a tuple."""
 
     def join(entries: Iterable[Any]) -> Any:
         return tuple(entries) if binned else np.array([*entries], space.dtype).reshape(space.shape)
@@ -253,7 +253,7 @@ def _product(
     join: Callable[[Iterable[Any]], Any],
     names: Iterable[str] | None = None,
 ) -> Discretizer:
-    """Combinations of the parts that an observation is split into, the last one counting fastest."""
+    """Return the discretizer of combinations of an observation's parts, the last one counting fastest."""
     states, number, _ = numbering(recipe)
 
     def inverse(total: int) -> Any:

@@ -111,7 +111,7 @@ def evaluate_policy(
 
 
 def _error(values: Float) -> Any:
-    """The standard error of the mean over the first axis; NaN of a single episode."""
+    """Return the standard error of the mean over the first axis; NaN of a single episode."""
     if len(values) < 2:
         return np.full(values.shape[1:], np.nan)
     return values.std(axis=0, ddof=1) / np.sqrt(len(values))

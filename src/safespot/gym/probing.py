@@ -60,7 +60,8 @@ def probe(env: Any, actions: Actions, constraints: Source, thresholds: Source) -
 def _shows(env: Any, actions: Actions, samples: Found, step: Step) -> tuple[bool, bool]:
     """Return whether any of the next steps carries a total, and whether any carries a total or a sample.
 
-    The search ends where a step fails: false then means that none came before it."""
+    The search ends where a step fails: false then means that none came before it.
+    """
     total, sample = TOTAL in step.info, samples(step) is not None
     with contextlib.suppress(Exception):
         for number in range(PROBED):
@@ -76,7 +77,7 @@ def _shows(env: Any, actions: Actions, samples: Found, step: Step) -> tuple[bool
 
 @contextlib.contextmanager
 def _playable(what: str) -> Iterator[None]:
-    """An environment that fails at its very first step is a wrong declaration."""
+    """Raise an `InvalidOption` for an environment that fails at its very first step."""
     try:
         yield
     except Exception as problem:

@@ -147,7 +147,7 @@ class ProblemEnv(gymnasium.Env[Any, Any]):
         )
 
     def _shown(self, h: int) -> tuple[float, Any, Any]:
-        """The signals of step h in the user's terms."""
+        """Return the signals of step h in the user's terms."""
         units = self.problem.cmdp.units
         rewards, constraints, thresholds = self._signals
         outside = units.constraints.outside

@@ -53,7 +53,7 @@ Source = str | Found | None
 
 
 def finder(source: Source) -> Found:
-    """A function that finds a signal in a step: a key of `info`, a function already, or the cost."""
+    """Return the function that finds a signal in a step: of a key of `info`, a function already, or the cost."""
     if source is None:
         return lambda step: step.cost
     if callable(source):
@@ -84,7 +84,7 @@ def signals_of(found: Sequence[Any], n: int, m: int) -> Float:
 
 
 def _one_by_one(key: str, values: list[Any], size: int) -> Float:
-    """The signals of one kind that the steps showed, ``[n, size]``."""
+    """Return the signals of one kind that the steps showed, ``[n, size]``."""
     out = np.full((len(values), size), np.nan)
     for h, value in enumerate(values):
         if value is not None:
@@ -96,7 +96,7 @@ def _one_by_one(key: str, values: list[Any], size: int) -> Float:
 
 
 def numbers(value: Any, shape: tuple[int, ...]) -> NDArray:
-    """Real numbers of that shape; texts and complex numbers are a TypeError."""
+    """Return real numbers in this shape; raise TypeError for texts and complex numbers."""
     found = unmasked(value)
     if found.dtype.kind not in "biuf":
         raise TypeError

@@ -102,7 +102,7 @@ def evaluate_log(
     *,
     delta: float = 0.05,
 ) -> LogEvaluation:
-    """Bounds on a policy that was not played, from episodes that another one played.
+    """Bound the values of a policy that was not played, from episodes that another one played.
 
     They hold where the policy was chosen without a look at this log, and where nothing beyond the states moved both the
     logged actions and what followed them (no hidden confounding): no log can show that.
@@ -157,13 +157,13 @@ def evaluate_log(
 
 
 def effective_episodes(weights: Float) -> float:
-    """Kish's number: ``(sum w)^2 / sum w^2``; 0 where the policy never acts as the log does."""
+    """Return Kish's number, ``(sum w)^2 / sum w^2``; 0 where the policy never acts as the log does."""
     squares = float((weights**2).sum())
     return float(weights.sum()) ** 2 / squares if squares > 0.0 else 0.0
 
 
 def _weights(log: Log, f: Interface, pi: Policy, behaviour: ArrayLike | None) -> Float:
-    """``[n, H]``: w_h of every episode."""
+    """Return the weights w_h of every episode, ``[n, H]``."""
     steps = np.arange(f.H)
     states, actions = (
         np.array([getattr(e, name) for e in log.episodes]) for name in ("states", "actions")
@@ -236,13 +236,13 @@ def _stated(f: Interface, declared: Declared, episodes: tuple[Episode, ...]) -> 
 
 
 def _clipped(statement: _Statement, weights: Float, clip: float) -> Float:
-    """``[n]``: the sums with weights clipped."""
+    """Return the sums with weights clipped, ``[n]``."""
     sums: Float = (np.minimum(weights, clip) * statement.steps).sum(axis=1) + statement.fixed
     return sums
 
 
 def _best_clip(statement: _Statement, weights: Float, pilot: Bool, level: float) -> float:
-    """The level at which the pilot episodes promise the largest lower bound from the others.
+    """Return the level at which the pilot episodes promise the largest lower bound from the others.
 
     It is about ``mean - sqrt(2 level (variance + (1/4 range)^2 / n) / n)``: `sequences` begins with a quarter of the
     range as the deviation of one episode.

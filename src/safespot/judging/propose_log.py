@@ -83,7 +83,7 @@ class Proposal:
     ]  # (lower [m], upper [m]): where the log proves the limits to be
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain numbers, texts and lists, ready for JSON."""
+        """Return plain numbers, texts and lists, ready for JSON."""
         return {
             "reasons": list(self.reasons),
             "trial_episodes": self.trial_episodes,
@@ -110,7 +110,7 @@ def propose(
     stance: str | float = "pessimistic",
     delta: float = 0.05,
 ) -> Proposal:
-    """The policy to try next, planned from a log with a margin.
+    """Plan the policy to try next from a log, with a margin.
 
     Steps share their counts where the log was read with ``stationary=True`` and does not contradict it.
 
@@ -176,7 +176,7 @@ def propose(
 
 
 def proven_limits(log: Log, delta: float = 0.05) -> tuple[Float, Float]:
-    """(lower ``[m]``, upper ``[m]``): where the log itself proves the limits to be, with confidence 1 - delta.
+    """Return (lower ``[m]``, upper ``[m]``), the bounds of the limits that a log proves with confidence 1 - delta.
 
     A sample does not depend on who acts, so it needs no model; where limits are known, both ends are theirs. A log that
     is in doubt proves no more than what is declared.
@@ -272,7 +272,7 @@ def _proposal(
 
 
 def _trial_episodes(room: Float, deviation: Float, worst: Float, delta: float) -> int | None:
-    """About how many episodes prove all rooms; None where one of them is next to nothing."""
+    """Estimate how many episodes prove all margins; None where one of them is next to nothing."""
     if not (room > HOPELESS * deviation).all():
         return None
     return max(

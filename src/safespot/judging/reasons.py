@@ -44,7 +44,7 @@ class Estimate(NamedTuple):
 
 
 def called(log: Log, i: int) -> str:
-    """A limit by its name, where it has one."""
+    """Return the words for a limit: "limit 0", or "the limit on dose"."""
     name = log.constraint_names[i] if log.constraint_names else str(i)
     return f"limit {name}" if name.isdecimal() else f"the limit on {name}"
 

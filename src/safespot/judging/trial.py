@@ -132,7 +132,7 @@ def _open_records(
 
 
 def _from_records(source: Iterable[Episode], known: Interface, pi: Policy) -> Source:
-    """Records one by one; where all are there already, all count as far as doubts go: their order may be any."""
+    """Return the source of records, one by one; of a sequence the doubts of all records count from the beginning."""
     doubts = Doubts()
     sums = _sum_records(source, known, pi, doubts)
     if not isinstance(source, Sequence):
@@ -145,7 +145,7 @@ def _as_policy(policy: ArrayLike, known: Interface) -> Policy:
 
 
 def _from_problem(problem: Problem, pi: Policy, seed: int) -> Iterator[Float]:
-    """Simulated play, with streams of its own."""
+    """Yield the sums of simulated episodes, which have streams of their own."""
     keys = ((STREAM, k) for k in range(len(Streams._fields)))
     streams = Streams(
         *(np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key)) for key in keys)
@@ -171,7 +171,7 @@ def play_sums(model: Model, laws: Laws, noise: Noise, pi: Float, sums: Float) ->
 
 
 def _played(box: BlackBox, pi: Policy, seed: int) -> Iterator[Episode]:
-    """Episodes of an environment, one after the other."""
+    """Yield episodes of an environment, one after the other."""
     root = np.random.SeedSequence(seed, spawn_key=(STREAM,))
     rng, first = np.random.default_rng(root), int(root.generate_state(1)[0])
     H = box.interface["horizon"]

@@ -201,7 +201,7 @@ def charge_account(terms: GuardConfig, account: Account, episode: InsideEpisode)
 
 @inlined
 def next_turn(terms: GuardConfig, account: Account, baseline: Policy, learner: Policy) -> int:
-    """Return `SAME` for equal policies, else `LEARNER` if an episode of it cannot exceed any budget, else `BASELINE`."""
+    """Return `SAME` for equal policies, else `LEARNER` if its episode cannot exceed any budget, else `BASELINE`."""
     if same_policy(baseline, learner):
         return SAME
     if fits(terms.trial.declared, terms.budget, account.budget.spent):
@@ -233,7 +233,7 @@ def copy_policy(there: Policy, pi: Policy) -> None:
 
 @no_refcount
 def charge_alone(terms: GuardConfig, account: Account, episode: InsideEpisode) -> None:
-    """`charge_account` for an episode that comes alone."""
+    """Call `charge_account` for an episode that comes alone."""
     charge_account(terms, account, episode)
 
 

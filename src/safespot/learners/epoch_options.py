@@ -88,7 +88,7 @@ def first_policy(f: Interface, baseline: Policy | None) -> Policy:
 
 
 def known_payoffs(f: Interface, options: EpochsOptions) -> Known:
-    """Known rewards and constraints, inside."""
+    """Return known rewards and constraints, inside."""
     rewards, constraints = options.known_rewards, options.known_constraints
     components = np.repeat([rewards is not None, constraints is not None], [1, f.m])
     steps = max(
@@ -122,7 +122,7 @@ def _steps(name: str, given: Float | None, shape: Sequence[int], f: Interface) -
 
 
 def explore_budget(f: Interface, declared: Declared, given: Any) -> Float:
-    """``[m]`` inside; empty without one."""
+    """Return the budget ``[m]`` in inside units; empty without one."""
     if given is None:
         return np.empty(0)
     budget, scale = np.asarray(given, float), np.abs(f.units.constraints.scale)

@@ -38,7 +38,7 @@ def explore(
     *,
     sure: Counted | None = None,
 ) -> Exploration:
-    """The exploring plan for `limits` ``[m]``, on the `side` 1 - 2 xi of them; the less is to learn, the less of it.
+    """Plan to explore for `limits` ``[m]``, on the `side` 1 - 2 xi of them; the less is to learn, the less of it.
 
     What there is to learn is by how much its reward exceeds that of the best plan in a model that is `sure`. Without
     one, in the middle of a phase, nobody asks.

@@ -47,7 +47,7 @@ class Fixed(Planner):
     replan = "never"
 
     def first_policy(self) -> Policy:
-        """The given policy."""
+        """Return the given policy."""
         return given_policy(self.interface, "policy", self.options.policy)
 
     def plan(self) -> dict[str, Any]:

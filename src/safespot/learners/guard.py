@@ -228,13 +228,13 @@ class Guard(Learner):
         return self._guarded.check(episode, played)
 
     def anew(self) -> Guard:
-        """A guard with the same options around a learner that has seen nothing yet."""
+        """Return a guard with the same options around an untrained learner."""
         return Guard(self._guarded.anew(), **self.arguments)
 
     # What training does between chunks of compiled episodes
 
     def make_room(self) -> None:
-        """Grow what is about to overflow, so that one more episode fits."""
+        """Grow the arrays that are about to overflow, so that one more episode fits."""
         self._check_going()
         self._guarded.make_room()
 
@@ -307,7 +307,7 @@ class Guard(Learner):
         return inner | flatten(own, "account.") | {"rejected": self._rejected}
 
     def restore(self, arrays: dict[str, NDArray]) -> None:
-        """Go on from where `arrays` were taken; this guard must have the same arguments."""
+        """Continue from where `arrays` were taken; this guard must have the same arguments."""
         like = {name: getattr(self._account, name) for name in CARRIED}
         own = rebuild({"account": like, "rejected": self._rejected}, arrays)
         inner = part(arrays, "guarded")

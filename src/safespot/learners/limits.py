@@ -54,7 +54,7 @@ def grow_limits(limits: Limits) -> Limits:
 
 
 def derive_bounds(limits: Limits, radii: Radii, lower: Float, upper: Float) -> None:
-    """The bounds ``[m]`` that the samples so far give."""
+    """Derive the bounds ``[m]`` from the samples so far."""
     if isinstance(limits, HintTotals):
         lower[:], upper[:] = limits.bounds
     else:

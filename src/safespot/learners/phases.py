@@ -131,7 +131,7 @@ def phase_step(
     window: Window,
     episode: InsideEpisode,
 ) -> int:
-    """The episode that was played joins the data and the trial; whether there is something to decide."""
+    """Add an episode to the data and to the trial; return `DUE` where something is to be decided."""
     clock, pairs, declared = state.clock, statistics.n.shape[1], rates.trial.declared
     statistics.starts[episode.states[0]] += 1
     for h in range(episode.pairs.shape[0]):
@@ -192,7 +192,7 @@ def something_due(clock: Int, t: int) -> bool:
 
 @inlined
 def note_shortfall(declared: Declared, owed: Float, x: Float) -> None:
-    """``owed <- max(0, owed - D)``; where samples are missing, D lies in the middle of what they leave open."""
+    """Update ``owed <- max(0, owed - D)``; where samples are missing, D lies in the middle of what they leave open."""
     for i in range(owed.shape[0]):
         middle = (1.0 + x[2 + 2 * i] - x[3 + 2 * i]) / 2.0
         owed[i] = max(0.0, owed[i] - declared.least[i] - declared.width[i] * middle)

@@ -82,7 +82,7 @@ class Planner(TabularLearner):
 
     @abstractmethod
     def plan(self) -> dict[str, NDArray]:
-        """The fields of the state that the next plan replaces: `pi`, mostly `lam`; changes nothing."""
+        """Return the fields of the state that the next plan replaces: `pi`, mostly `lam`; changes nothing."""
 
     def first_policy(self) -> Policy:
         """Return the policy before the first plan: all admissible actions alike."""
@@ -97,7 +97,7 @@ class Planner(TabularLearner):
         return pool(self.statistics, self.interface)
 
     def begin_epoch(self) -> dict[str, NDArray]:
-        """The fields of the state that begin anew with an epoch (anytime use)."""
+        """Return the fields of the state that start over with an epoch (anytime use)."""
         return {}
 
     def settle(self) -> None:
@@ -140,7 +140,7 @@ def count_step(
     window: Window,
     episode: InsideEpisode,
 ) -> int:
-    """The episode that was played joins the data; whether a plan is due."""
+    """Add an episode to the data; return `DUE` where a plan is."""
     statistics.starts[episode.states[0]] += 1
     for h in range(episode.pairs.shape[0]):
         s, pair = episode.states[h], episode.pairs[h]

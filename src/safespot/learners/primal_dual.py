@@ -34,7 +34,7 @@ class PrimalDual(TabularLearner):
 
     @abstractmethod
     def _empty_state(self) -> Any:
-        """The state before the first episode, all logits and multipliers 0; what is derived may be anything."""
+        """Return the state before the first episode, all logits and multipliers 0; derived values may be anything."""
 
     @abstractmethod
     def _make_rates(self, now: Epoch) -> Any:
@@ -46,7 +46,7 @@ class PrimalDual(TabularLearner):
             self._begin_epoch()
 
     def _begin_epoch(self) -> None:
-        """A new epoch starts with logits and multipliers of 0; counts and window carry over."""
+        """Begin a new epoch with logits and multipliers of 0; counts and window carry over."""
         self.state.logits[:] = np.where(self.interface.mask, 0.0, -np.inf)
         self.state.lam[:] = 0.0
         self._derive()

@@ -25,7 +25,7 @@ LARGEST = (
 
 
 def contradictions(statistics: Statistics, A: int) -> list[tuple[int, int]]:
-    """The pairs (state, action) whose steps differ by more than noise, the clearest first."""
+    """Return the pairs (state, action) whose steps differ by more than noise, the clearest first."""
     H, pairs = statistics.n.shape
     if H * pairs * (pairs // A) > LARGEST:
         return []
@@ -78,7 +78,7 @@ def warn_of_contradictions(statistics: Statistics, A: int) -> bool:
 
 
 def _successors(table: Float, n: Float) -> tuple[float, int]:
-    """Pearson's statistic of counts ``[steps, S]`` and its degrees of freedom; rare successors are one."""
+    """Return Pearson's statistic of counts ``[steps, S]`` and its degrees of freedom; rare successors are one."""
     seen = table.sum(axis=0)
     rare = seen / n.sum() * n.min() < ENOUGH
     cells = np.column_stack([table[:, ~rare], table[:, rare].sum(axis=1)])

@@ -237,7 +237,7 @@ class CMDP(Displayed):
         return other
 
     def policy(self, value: ArrayLike) -> Float:
-        """`value` checked as a policy of this CMDP, ``[H,S,A]``."""
+        """Return `value` checked as a policy of this CMDP, ``[H,S,A]``."""
         mask = self.model.mask.reshape(-1, self.S, self.A)
         return as_policy(value, (self.H, self.S, self.A), mask)
 
@@ -366,7 +366,7 @@ def _horizon(
     mask: Bool | None,
     horizon: int | None,
 ) -> int:
-    """H from whichever arrays have an axis of steps; they must agree."""
+    """Return H by all arrays that have an axis of steps; raise where they disagree."""
     said = {
         "transitions": H_of_transitions,
         "rewards": r.shape[0] if r.ndim == 3 else None,
@@ -449,7 +449,7 @@ def _model(
     mask: Bool | None,
     terms: Units,
 ) -> Model:
-    """The inside of a validated CMDP; `r` is ``[K,S,A]``, `g` ``[m,K,S,A]``."""
+    """Return the inside model of a validated CMDP; `r` is ``[K,S,A]``, `g` ``[m,K,S,A]``."""
     m, _, S, A = g.shape
     K = max(r.shape[0], g.shape[1])
     inside = terms.constraints.inside

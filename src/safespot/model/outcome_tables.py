@@ -82,7 +82,7 @@ class Ending(Displayed):
         object.__setattr__(self, "constraints", tuple(constraints.reshape(-1).tolist()))
 
     def payoffs(self, m: int, *, error: Error = InvalidModel) -> Float:
-        """The reward, then what each of m constraints counts: ``[1+m]``."""
+        """Return ``[1+m]``: the reward, then the signal of each of m constraints."""
         counts = np.array(self.constraints)
         if counts.size not in (1, m):
             raise error(
@@ -105,7 +105,7 @@ def problem_from_table(
     by_outcome: bool = False,
     **described: Any,
 ) -> Problem:
-    """The `Problem` of an environment that has a table of outcomes, or of such a table.
+    """Return the `Problem` of an environment that has a table of outcomes, or of such a table.
 
     Args:
         env: an environment with a table `env.unwrapped.P`, or the table: ``P[state][action]`` is a list of
@@ -182,7 +182,7 @@ def problem_from_table(
 
 
 def _with_limits(described: dict[str, Any], limits: Sequence[Limit], H: int) -> dict[str, Any]:
-    """The arguments of a CMDP, with what is declared of its limits."""
+    """Return the arguments of a CMDP, with what is declared of its limits."""
     options = limit_arguments(limits, H)
     if options.keys() & set(EXTRAS) != {"thresholds"}:
         raise InvalidOption(
@@ -195,7 +195,7 @@ def _with_limits(described: dict[str, Any], limits: Sequence[Limit], H: int) -> 
 
 
 def _law_by_outcome(cmdp: CMDP, where: Int, chances: Float, counted: Float) -> ByOutcome:
-    """Constraint signals by state, action and next state; `where` an outcome lies in that table, flat."""
+    """Return the law of constraint signals by state, action and next state; `where` has each outcome's flat index."""
     shape = cmdp.S, cmdp.A, cmdp.S
     weight = np.bincount(where, chances, math.prod(shape))
     totals = [np.bincount(where, chances * each, weight.size) for each in counted.T]
@@ -206,7 +206,7 @@ def _law_by_outcome(cmdp: CMDP, where: Int, chances: Float, counted: Float) -> B
 def absorbing_states(
     endings: Ending | Mapping[Any, Ending] | None, states: int, *, error: Error = InvalidModel
 ) -> tuple[list[Ending], Callable[[Any], int | None]]:
-    """The distinct endings, and the absorbing state in which an ending goes on (None: undeclared)."""
+    """Return the distinct endings, and the map from an ending state to its absorbing one (None: undeclared)."""
     if endings is None:
         return [], lambda key: None
     if isinstance(endings, Ending):
@@ -218,7 +218,7 @@ def absorbing_states(
 
 
 def mask_with_endings(given: ArrayLike | None, S: int, A: int, absorbing: int) -> Bool | None:
-    """The mask over all states; an absorbing one has the one action 0."""
+    """Return the mask over all states; an absorbing one has the one action 0."""
     if given is None and absorbing == 0:
         return None
     mask = np.ones((S, A), np.bool_) if given is None else unmasked(given)
@@ -233,7 +233,7 @@ def mask_with_endings(given: ArrayLike | None, S: int, A: int, absorbing: int) -
 
 
 def names_with_endings(given: Sequence[str] | None, S: int, absorbing: int) -> Sequence[str] | None:
-    """The names of all states, where the S that are not absorbing are named."""
+    """Return the names of all states, where the S that are not absorbing are named."""
     if given is None or isinstance(given, str) or len(given) != S:
         return given  # there are none, or all are named, or `make_names` says what is wrong
     if absorbing == 1:
@@ -242,7 +242,7 @@ def names_with_endings(given: Sequence[str] | None, S: int, absorbing: int) -> S
 
 
 def _table(env: Any, base: Any) -> list[dict[int, Any]]:
-    """The table with states and actions counted from 0, whether it came as dicts or as lists."""
+    """Return the table with states and actions counted from 0, whether it came as dicts or as lists."""
     P = base if isinstance(base, Mapping | Sequence) else getattr(base, "P", None)
     if not isinstance(P, Mapping | Sequence) or isinstance(P, str) or not P:
         raise InvalidModel(
@@ -256,7 +256,7 @@ def _table(env: Any, base: Any) -> list[dict[int, Any]]:
 
 
 def _counted(name: str, entries: Any) -> dict[int, Any]:
-    """Entries by number."""
+    """Return entries by number."""
     if not isinstance(entries, Mapping | Sequence) or isinstance(entries, str):
         raise InvalidModel(f"{name} must be a dict or a list, got {entries!r}.")
     pairs = entries.items() if isinstance(entries, Mapping) else enumerate(entries)
@@ -309,7 +309,7 @@ def _next(outcome: TableOutcome, home: Callable[[int], int | None]) -> int:
 
 
 def _lookup(constraints: ArrayLike, S: int, A: int) -> Callable[[TableOutcome], Float]:
-    """An array ``[m,S,A]`` as a function of an outcome."""
+    """Return an array ``[m,S,A]`` as a function of an outcome."""
     g = as_floats("constraints", constraints)
     if g.ndim != 3 or g.shape[1:] != (S, A):
         raise InvalidModel(
@@ -329,7 +329,7 @@ def _stacked(name: str, values: list[Any]) -> Float:
 
 
 def _start(base: Any, start: int | ArrayLike | None, S: int, states: int) -> int | Float:
-    """The start among all states; where the environment's own distribution is a single state, that state."""
+    """Return the start among all states; a state where the environment's own distribution is at a single one."""
     if start is None:
         start = getattr(base, "initial_state_distrib", 0)
         if np.count_nonzero(start) == 1:

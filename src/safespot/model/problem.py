@@ -88,7 +88,7 @@ class Problem(Displayed):
         return self.cmdp.names
 
     def alpha(self, episode: int) -> Float:
-        """The inside thresholds ``[m,H]`` of an episode (1-based), drift included."""
+        """Return the inside thresholds ``[m,H]`` of an episode (1-based), drift included."""
         now = self.cmdp.model.alpha
         drift = self.signals.drift
         if drift is None:
@@ -104,7 +104,7 @@ class Problem(Displayed):
 
 
 def _outcomes(cmdp: CMDP, signals: Signals) -> Float:
-    """The means of constraint signals by outcome, inside, whose average must be the CMDP's."""
+    """Return the means of constraint signals by outcome, inside, whose average must be the CMDP's."""
     law, model, S, A, m = signals.constraints, cmdp.model, cmdp.S, cmdp.A, cmdp.m
     if not isinstance(law, ByOutcome):
         return frozen(np.empty((0, 0, 0)))

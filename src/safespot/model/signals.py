@@ -238,7 +238,7 @@ def signal(law: int, parameter: float, mean: float, z: float) -> float:
 
 @kernel
 def beta_quantile(a: float, b: float, u: float) -> float:
-    """The x in [0,1] with I_x(a, b) = u, by bisection to the last bit of a double near one half."""
+    """Return the x in [0,1] with I_x(a, b) = u, by bisection to the last bit of a double near one half."""
     low, high = 0.0, 1.0
     for _ in range(60):
         middle = 0.5 * (low + high)
@@ -251,7 +251,7 @@ def beta_quantile(a: float, b: float, u: float) -> float:
 
 @kernel
 def beta_cdf(a: float, b: float, x: float) -> float:
-    """The regularized incomplete beta function I_x(a, b), by Lentz' continued fraction.
+    """Compute the regularized incomplete beta function I_x(a, b), by Lentz' continued fraction.
 
     The fraction (Abramowitz and Stegun 26.5.8) converges fast for x < (a + 1) / (a + b + 2); the
     rest follows from I_x(a, b) = 1 - I_{1-x}(b, a).

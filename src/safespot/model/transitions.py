@@ -126,7 +126,7 @@ def _check_pointers(starts: NDArray) -> None:
 
 
 def as_matrices(P: Transitions, S: int) -> list[Any]:
-    """The K sparse matrices ``[S*A, S]`` that `as_transitions` takes, without a copy."""
+    """Return the K sparse matrices ``[S*A, S]`` that `as_transitions` takes, without a copy."""
     from scipy import sparse
 
     matrices = []
@@ -160,7 +160,7 @@ def check_rows(P: Transitions, A: int, admissible: Bool | None) -> None:
 
 @inlined
 def block(P: Transitions, h: int) -> int:
-    """The block of rows that serves step h."""
+    """Return the block of rows that serves step h."""
     return h if P.dense.shape[0] + P.starts.shape[0] > 1 else 0
 
 
@@ -189,7 +189,7 @@ def push(P: Transitions, h: int, row: int, mass: float, out: Float) -> None:
 
 @inlined
 def successor(P: Transitions, h: int, row: int, u: float) -> int:
-    """The next state at which the cumulated probability passes u in [0,1), as `pick` does."""
+    """Return the next state at which the cumulated probability passes u in [0,1), as `pick` does."""
     k = block(P, h)
     if P.dense.shape[0] > 0:
         return pick(P.dense[k, row], u)
@@ -200,7 +200,7 @@ def successor(P: Transitions, h: int, row: int, u: float) -> int:
 
 @inlined
 def pick(probabilities: Float, u: float) -> int:
-    """The first index at which the cumulated probability passes u in [0,1).
+    """Return the first index at which the cumulated probability passes u in [0,1).
 
     Rounding can leave the sum below u: then the last index with positive probability is taken. A short row is read to
     its end, since nobody can guess where it could be left, and a wrong guess takes longer.
@@ -216,7 +216,7 @@ def pick(probabilities: Float, u: float) -> int:
 
 
 def average_over_successors(P: Transitions, values: Float) -> Float:
-    """``[S*A]``: the mean of `values` ``[S*A,S]`` over the next states of the first step."""
+    """Return the mean of `values` ``[S*A,S]`` over the next states of the first step, ``[S*A]``."""
     if P.dense.shape[0] > 0:
         mean: Float = (P.dense[0] * values).sum(axis=1)
         return mean

@@ -55,7 +55,7 @@ class Mixture(Generic[Plan]):
 def best_mixture(
     price: Price[Plan], thresholds: Float, columns: tuple[Column[Plan], ...] = ()
 ) -> Mixture[Plan] | None:
-    """The mixture with the largest objective that keeps every threshold; None: there is none.
+    """Return the mixture with the largest objective that keeps every threshold; None: there is none.
 
     `columns` from an earlier search over the same plans are reused.
     """
@@ -81,7 +81,7 @@ def largest_margin(
     *,
     enough: float = np.inf,
 ) -> Mixture[Plan]:
-    """The mixture that maximizes ``min_i (v_i - b_i)``; `bound` bounds that margin from above.
+    """Return the mixture that maximizes ``min_i (v_i - b_i)``; `bound` bounds that margin from above.
 
     The search ends early once that margin is known to be at least `enough`, or at most its negative.
     """
@@ -99,7 +99,7 @@ def _generate(
     margin: bool,
     enough: float,
 ) -> Mixture[Plan]:
-    """Both searches: the largest common `margin`, or the largest ``v_0`` within the thresholds."""
+    """Search for the largest common `margin`, or for the largest ``v_0`` within the thresholds."""
     objective = 0.0 if margin else 1.0
     near = (ROUNDING if margin else TOLERANCE) * _size(thresholds, columns[0].values)
     found, seen = list(columns), {column.values.tobytes() for column in columns}
@@ -129,7 +129,7 @@ def _generate(
 
 
 def _entries(column: Column[Plan], thresholds: Float) -> tuple[float, list[float]]:
-    """A column of the master program: its objective, and ``v - b``."""
+    """Return a column of the master program: its objective, and ``v - b``."""
     return float(column.values[0]), (column.values[1:] - thresholds).tolist()
 
 

@@ -62,7 +62,7 @@ class Data(NamedTuple):
 
 
 def make(horizon: int = 10, limits: Mapping[str, float] | Iterable[str] = ("fluid",)) -> Problem:
-    """The benchmark with limits.
+    """Make the benchmark with limits.
 
     Args:
         horizon: H. The benchmark stops after 500 steps; a third of its episodes last beyond 10.
@@ -104,7 +104,7 @@ def make(horizon: int = 10, limits: Mapping[str, float] | Iterable[str] = ("flui
 
 
 def expert() -> Float:
-    """The clinicians' policy as the benchmark estimates it, ``[S,A]``, on admissible actions only.
+    """Return the clinicians' policy as the benchmark estimates it, ``[S,A]``, on admissible actions only.
 
     As shipped it puts mass on 7,014 inadmissible pairs, 16 % of a state's on average. The benchmark lets these move
     like the average of the admissible ones, so their mass is spread evenly over the state's admissible actions
@@ -128,7 +128,7 @@ def _names(limits: Mapping[str, float] | Iterable[str]) -> tuple[str, ...]:
 
 
 def _goods(data: Data) -> dict[str, Float]:
-    """``g`` of every limit, ``[S,A]``."""
+    """Return ``g`` of every limit, ``[S,A]``."""
     actions = np.arange(A)
     goods = {
         "fluid": np.tile(1.0 - actions // 5 / 4, (S, 1)),
@@ -144,7 +144,7 @@ def _goods(data: Data) -> dict[str, Float]:
 
 @lru_cache(maxsize=1)
 def read() -> Data:
-    """The benchmark's data; kept, since unpacking them takes half a second."""
+    """Return the benchmark's data, from a cache after the first call: to unpack them takes half a second."""
     home = importlib.util.find_spec("icu_sepsis")
     if home is None or not home.submodule_search_locations:
         raise MissingPackage(
@@ -169,7 +169,7 @@ def read() -> Data:
 
 
 def _admissible(path: Path) -> Bool:
-    """The mask ``[S,A]``: the first line has how many, then a line for each state."""
+    """Return the mask ``[S,A]``; after the file's first line comes one for each state."""
     mask = np.zeros((S, A), np.bool_)
     with path.open() as lines:
         next(lines)
@@ -186,7 +186,7 @@ def _array(archive: zipfile.ZipFile, name: str, shape: tuple[int, ...]) -> Float
 
 
 def _transitions(archive: zipfile.ZipFile, actions: Bool) -> Any:
-    """The rows of admissible pairs, read state by state: the whole dense array would take 102 MB."""
+    """Return the rows of admissible pairs, read state by state: the whole dense array would take 102 MB."""
     blocks = []
     with archive.open("tx_mat.npy") as file:
         _check_header(file, "tx_mat", (S, A, S))

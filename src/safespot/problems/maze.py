@@ -133,7 +133,7 @@ def make(
 
 
 def _transitions(cells: dict[tuple[int, int], str], slip: float) -> sparse.csr_array:
-    """Rows ``[S*A, S]`` over the cells in their order."""
+    """Return the rows ``[S*A, S]`` over the cells in their order."""
     numbers = {place: s for s, place in enumerate(cells)}
     beside = np.array(
         [

@@ -36,7 +36,7 @@ COMES, SERVED = 0.6, 0.5
 
 
 def make(horizon: int = 24, limit: float | None = None) -> Problem:
-    """`limit` is the customers' total time in the room; None is one customer on average."""
+    """Make the problem; `limit` is the customers' total time in the room (None: one customer on average)."""
     H = as_count("horizon", horizon, least=1, error=InvalidOption)
     S = WAITING_ROOM + 1
     transitions = np.zeros((S, 2, S))

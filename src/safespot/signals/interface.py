@@ -174,7 +174,7 @@ def as_known(interface: Mapping[str, Any], limits: Limits = None) -> Interface:
 
 
 def _limits(units: Units, names: Names, extras: Mapping[str, Any]) -> tuple[Limit, ...]:
-    """The limits of an interface, one by one."""
+    """Return the limits of an interface, one by one."""
     m = len(units.senses)
     thresholds, totals, hints = (_each(key, extras.get(key), m) for key in EXTRAS[:3])
     return tuple(

@@ -154,7 +154,7 @@ def declare(
 
 
 def _totals(name: str, value: ArrayLike | None, interface: Interface) -> Float:
-    """``[2, m]``: the least and the largest total of an episode, inside; by default those of H steps."""
+    """Return ``[2, m]``, the least and the largest total of an episode, inside; by default those of H steps."""
     H, m = interface.H, interface.m
     if value is None:
         return np.repeat([[0.0], [float(H)]], m, axis=1)

@@ -132,7 +132,7 @@ def _wide(run: Run) -> list[Finding]:
 
 
 def _never_kept(run: Run) -> list[Finding]:
-    """Limits that no recorded policy kept: bounds of any width would not help there."""
+    """Find the limits that no recorded policy kept: bounds of any width would not help there."""
     learner, names = run.learner, run.learner.interface.names
     option, advice = "episodes", "It needs more episodes."
     if learner.options.xi > 0.0:

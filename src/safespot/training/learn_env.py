@@ -152,7 +152,7 @@ class EnvTraining(Trainable):
         }
 
     def result(self) -> Run:
-        """The run so far; what only the truth could tell is missing."""
+        """Return the run so far; what only the truth could tell is missing."""
         compare_policies(self.metering, self.before, self.learner.state.pi)
         return Run(
             **self.rows(slice(0, len(self.table))),
@@ -195,5 +195,5 @@ def _player(episodes: list[Episode], first: int) -> Callable[[Learner], Episode]
 
 
 def _another(seed: int, episode: int) -> int:
-    """A seed for a learner that goes on at `episode`."""
+    """Return a seed for a learner that goes on at `episode`."""
     return int(np.random.SeedSequence(seed, spawn_key=(episode,)).generate_state(1)[0])

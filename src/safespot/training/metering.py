@@ -44,7 +44,7 @@ class Metering(NamedTuple):
 
 
 def make_metering(meter: SafetyMeter, grid: int, *, checked: bool, sums: int) -> Metering:
-    """A meter with room for so many recorded episodes, and for the sums of so many."""
+    """Make a meter with room for that many recorded episodes, and for that many sums."""
     m, sums = meter.terms.m, sums if sums <= MOST_SUMS else 0
     rows = 2 + 2 * m
     return Metering(

@@ -57,7 +57,7 @@ class Tracker(NamedTuple):
 
 
 def grid(record: str | int, first: int, last: int) -> Int:
-    """The episodes to record: "log" (32 a decade), "all", or every k-th; always the first and the last."""
+    """Return the episodes to record: "log" (32 a decade), "all", or every k-th; always the first and the last."""
     if record == "all":
         return np.arange(first, last + 1)
     if record == "log":
@@ -73,7 +73,7 @@ def grid(record: str | int, first: int, last: int) -> Int:
 
 
 def empty_record(episodes: Int, m: int) -> Record:
-    """Room for one row per episode of the grid."""
+    """Make the arrays for one row per episode of the grid."""
     n = len(episodes)
     return Record(
         episodes=episodes,
@@ -193,7 +193,7 @@ class Optima:
         self.values = np.array([_optimum(problem, int(t)) for t in self.points])
 
     def __call__(self, episodes: Int) -> Float:
-        """The optimum of each episode."""
+        """Return the optimum of each episode."""
         if self.drift is not None and self.drift.last is not None:
             return np.asarray(np.interp(episodes, self.points, self.values), np.float64)
         where = np.searchsorted(self.points, episodes, side="right") - 1

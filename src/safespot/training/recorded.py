@@ -41,7 +41,7 @@ class Recorded(Displayed):
     learner: Learner  # as it is after the episode; to be read
 
     def scalars(self) -> dict[str, float]:
-        """Every number by its name, as trackers take them: "value", "regret", "constraint/strain", …"""
+        """Return every number by its name, as trackers take them: "value", "regret", "constraint/strain", …"""
         names = self.learner.interface.names
         found = {"value": self.value}
         if self.regret is not None:
@@ -66,7 +66,7 @@ Callback = Callable[[Recorded], object]
 
 
 def recorded(learner: Learner, row: dict[str, Any]) -> Recorded:
-    """The record of one row, as `Trainable.rows` gives it."""
+    """Return the record of one row, as `Trainable.rows` gives it."""
     regret, evidence = row["regret"], row["evidence"]
     return Recorded(
         episode=int(row["episodes"][0]),

@@ -72,7 +72,7 @@ class Run(Displayed):
         return self.origin.first
 
     def replay(self) -> Iterator[tuple[Policy, Episode]]:
-        """Every episode once more, with the policy that played it; the policy's array changes with the next one."""
+        """Yield every episode once more, with the policy that played it, whose array changes with the next one."""
         learner = self.learner.anew()
         if self.origin.start is not None:
             learner.restore(self.origin.start)
@@ -116,7 +116,7 @@ class Run(Displayed):
         return diagnose(self)
 
     def frame(self) -> Any:
-        """A pandas DataFrame with a row per recorded episode; columns are named as those of a `Store`."""
+        """Return a pandas DataFrame with a row per recorded episode; columns are named as those of a `Store`."""
         try:
             import pandas
         except ImportError:
@@ -126,7 +126,7 @@ class Run(Displayed):
         return pandas.DataFrame(columns(self))
 
     def plot(self, kind: str = "value") -> Any:
-        """An Altair chart over the episodes.
+        """Draw an Altair chart over the episodes.
 
         `kind` is "value" (beside the optimum), "limits" (what was played beside its limits), "regret", "violation",
         "thresholds" (their bounds), "multipliers" or "evidence" (what the episodes alone prove of the violation).

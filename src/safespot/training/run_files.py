@@ -54,7 +54,7 @@ def write_run(run: Run, path: str | Path) -> None:
 
 
 def read_run(kind: type[R], path: str | Path) -> R:
-    """The run in a file; a damaged one is an `InvalidFile`."""
+    """Return the run in a file; raise `InvalidFile` for a damaged one."""
     arrays, about = read_arrays(path, "run")
     try:
         with scratch() as folder:

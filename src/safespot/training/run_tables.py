@@ -18,7 +18,7 @@ KINDS = ("value", "limits", "regret", "violation", "thresholds", "multipliers", 
 
 
 def columns(run: Run) -> Columns:
-    """A row per recorded episode; what there is once per constraint has a column per constraint."""
+    """Return a column for each quantity and constraint, with a row per recorded episode."""
     lower, upper = run.threshold_bounds
     least, most = run.evidence.violation_bounds
     found: Columns = {

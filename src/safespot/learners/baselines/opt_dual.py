@@ -53,7 +53,7 @@ class OptDual(Planner):
         super()._derive()
 
     def begin_epoch(self) -> dict[str, NDArray]:
-        """Multipliers of 0."""
+        """Return multipliers of 0."""
         return {"lam": np.zeros(self.interface.m)}
 
     @property

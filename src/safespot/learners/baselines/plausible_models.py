@@ -88,7 +88,7 @@ def optimistic_plan(models: Models, limits: Float) -> OptimisticPlan:
 
 
 def best_response(models: Models, weights: Float) -> tuple[Float, Float, Int]:
-    """Extended value iteration for a weighted sum of payoffs: return (values ``[1+m]``, occupancy, actions).
+    """Return (values ``[1+m]``, occupancy, actions) of extended value iteration for a weighted sum of payoffs.
 
     Among equal actions the lowest wins.
     """

@@ -187,7 +187,7 @@ class RegularizedPrimalDual(PrimalDual):
         self.state.all_deficits[-1] = self.state.deficit[0] + v_hat - 1.0
 
     def _begin_epoch(self) -> None:
-        """The first policy of a new epoch has one step behind it, as every other one has."""
+        """Begin a new epoch with one step, so that its first policy has one behind it, as every other."""
         super()._begin_epoch()
         improve_once(self.rates, self.state, self.statistics)
 
@@ -200,7 +200,7 @@ def regularized_step(
     window: Window,
     episode: InsideEpisode,
 ) -> int:
-    """The episode joins the data; then one step of the policy and one of the multipliers."""
+    """Count an episode, then take one step of the policy and one of the multipliers."""
     statistics.starts[episode.states[0]] += 1
     entropy = state.all_deficits.shape[0] - 1
     for h in range(episode.pairs.shape[0]):
@@ -258,7 +258,7 @@ def improve(rates: RegularizedRates, state: RegularizedState, statistics: Statis
 
 @inlined
 def row_entropy(row: Float) -> float:
-    """``-sum_a pi(a) ln pi(a)``."""
+    """Return ``-sum_a pi(a) ln pi(a)``."""
     entropy = 0.0
     for a in range(row.shape[0]):
         if row[a] > 0.0:
@@ -268,5 +268,5 @@ def row_entropy(row: Float) -> float:
 
 @kernel
 def improve_once(rates: RegularizedRates, state: RegularizedState, statistics: Statistics) -> None:
-    """`improve` between two episodes."""
+    """Call `improve` between two episodes."""
     improve(rates, state, statistics)

@@ -76,7 +76,7 @@ def make(
     biomarkers: Law | None = None,
     drift: Drift | None = None,
 ) -> Problem:
-    """A course of treatment.
+    """Make the problem of a course of treatment.
 
     Args:
         horizon: blocks of two days.
@@ -112,7 +112,7 @@ def make(
 
 
 def state_of(body: Body) -> int:
-    """The state that a body is seen in."""
+    """Return the state that a body is seen in."""
     if dead(body):
         return DEATH
     drugs = len(DRUG_EDGES) + 1
@@ -127,7 +127,7 @@ def _state_names() -> list[str]:
 
 
 def death_risk(cmdp: CMDP, policy: ArrayLike) -> float:
-    """The probability that a patient is dead at the end of the course under `policy` ``[H,S,A]``."""
+    """Return the probability that a patient is dead at the end of the course under `policy` ``[H,S,A]``."""
     pi = cmdp.policy(policy)
     now = cmdp.model.start
     for h in range(cmdp.H):
@@ -137,6 +137,6 @@ def death_risk(cmdp: CMDP, policy: ArrayLike) -> float:
 
 @functools.cache
 def load() -> CourseTable:
-    """The table that is shipped; `dosing.table` made it."""
+    """Read the shipped table, which `dosing.table` made."""
     arrays, _ = read_arrays(TABLE, "dosing table")
     return CourseTable(*(frozen(arrays[name]) for name in CourseTable._fields))

@@ -43,7 +43,7 @@ class Block(NamedTuple):
 def course(
     choose: Callable[[int, int], int], blocks: int, rng: np.random.Generator
 ) -> Iterator[Block]:
-    """A new patient's blocks, up to the one of death; ``choose(step, state)`` names the dose."""
+    """Yield a new patient's blocks, up to the one of death; ``choose(step, state)`` names the dose."""
     patient, body = admit(rng)
     state = state_of(body)
     for step in range(blocks):
@@ -57,7 +57,7 @@ def course(
 
 
 def tabulate(patients: int = PATIENTS, seed: int = SEED) -> CourseTable:
-    """The table from so many patients."""
+    """Count the blocks of so many patients."""
     rng = np.random.default_rng(seed)
     A = len(DOSES)
     table = CourseTable(
@@ -72,7 +72,7 @@ def tabulate(patients: int = PATIENTS, seed: int = SEED) -> CourseTable:
 
 
 def _wandering(rng: np.random.Generator) -> Callable[[int, int], int]:
-    """Doses at random for one course: each is mostly the one before, else a new one."""
+    """Return a chooser of random doses for one course: each is mostly the one before, else a new one."""
     fresh = (len(DOSES) * rng.random(BLOCKS)).astype(np.int64).tolist()
     stays = (rng.random(BLOCKS) < STAYS).tolist()
     doses: list[int] = fresh[:1]
@@ -82,7 +82,7 @@ def _wandering(rng: np.random.Generator) -> Callable[[int, int], int]:
 
 
 def rehearse(policy: Policy, patients: int, seed: int) -> Float:
-    """`policy` ``[H,S,A]`` on simulated patients: each one's health, cost and death, ``[patients, 3]``."""
+    """Play `policy` ``[H,S,A]`` on simulated patients; return each one's health, cost and death, ``[patients, 3]``."""
     rng = np.random.default_rng(seed)
     H = len(policy)
     thresholds = policy.cumsum(axis=2)

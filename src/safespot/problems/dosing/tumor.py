@@ -67,7 +67,7 @@ class Body(NamedTuple):
 
 
 def admit(rng: np.random.Generator) -> tuple[Patient, Body]:
-    """A new patient: every constant and every population of cells varied on its own, no drug yet."""
+    """Draw a new patient: every constant and every population of cells varied on its own, no drug yet."""
     constants = _varied(Patient(), CONSTANTS_VARY, rng)
     normal, tumor, immune = _varied(Body()[:3], START_VARIES, rng)
     return Patient(*constants), Body(normal, tumor, immune)
@@ -92,7 +92,7 @@ def dead(body: Body) -> bool:
 
 
 def _varied(values: tuple[float, ...], share: float, rng: np.random.Generator) -> tuple[float, ...]:
-    """Each value off by up to `share` of itself, uniformly."""
+    """Return the values, each off by up to `share` of itself, uniformly."""
     uniforms = rng.random(len(values)).tolist()
     return tuple(x * (1.0 + share * (2.0 * u - 1.0)) for x, u in zip(values, uniforms, strict=True))
 
