@@ -47,9 +47,9 @@ def as_floats(
         if raw.dtype.kind not in "fiub":
             raise TypeError(_what_else(raw))
         array = np.array(raw, dtype=np.float64, order="C")
-    except (TypeError, ValueError) as problem:
+    except (TypeError, ValueError) as exc:
         raise error(
-            f"{name} must be an array of real numbers, rectangular in shape; got {problem}."
+            f"{name} must be an array of real numbers, rectangular in shape; got {exc}."
         ) from None
     wrong = np.isinf(array) if missing else ~np.isfinite(array)
     if np.count_nonzero(wrong):  # a third of the time of any(), which tells for short episodes
@@ -131,8 +131,8 @@ def as_count(
     if value < least:
         raise error(f"{name} must be at least {least}, got {value}.")
     if most is not None and value > most:
-        shown = value if value < 10**30 else f"a number of {int(value).bit_length()} bits"
-        raise error(f"{name} must be at most {most}, got {shown}.")
+        text = value if value < 10**30 else f"a number of {int(value).bit_length()} bits"
+        raise error(f"{name} must be at most {most}, got {text}.")
     return int(value)
 
 
@@ -235,10 +235,12 @@ class Episode(Displayed):
             as_count(name, getattr(self, name), least=0, error=InvalidEpisode)
         if missing and not np.isnan(rewards).any():
             raise InvalidEpisode("an unfinished episode has NaN for the rewards that never came.")
-        lacking = np.isnan(constraints).any(axis=1) & ~np.isnan(rewards) if missing else np.zeros(H)
-        if lacking.any():
+        incomplete = (
+            np.isnan(constraints).any(axis=1) & ~np.isnan(rewards) if missing else np.zeros(H)
+        )
+        if incomplete.any():
             raise InvalidEpisode(
-                f"constraints at step {int(lacking.argmax())} are missing, and its reward is not. A step of which "
+                f"constraints at step {int(incomplete.argmax())} are missing, and its reward is not. A step of which "
                 "something never came has NaN for its reward."
             )
         self.__dict__.update(unfinished=missing, hint_total=bool(self.hint_total))
@@ -282,8 +284,8 @@ class Episode(Displayed):
 def _indices(name: str, value: ArrayLike) -> Int:
     try:
         raw = unmasked(value)
-    except ValueError as problem:
-        raise InvalidEpisode(f"{name} must be a list of whole numbers; got {problem}.") from None
+    except ValueError as exc:
+        raise InvalidEpisode(f"{name} must be a list of whole numbers; got {exc}.") from None
     if raw.dtype.kind not in "iu" or raw.ndim != 1:
         raise InvalidEpisode(
             f"{name} must be a list of whole numbers; got type {raw.dtype} with shape {raw.shape}."

@@ -43,8 +43,8 @@ class Displayed:
 
 def line(title: str, facts: Mapping[str, Any]) -> str:
     """Return the line ``<Title name value, name value>``."""
-    told = ", ".join(f"{name.replace('_', ' ')} {said(value)}" for name, value in facts.items())
-    return f"<{title} {told}>" if told else f"<{title}>"
+    text = ", ".join(f"{name.replace('_', ' ')} {said(value)}" for name, value in facts.items())
+    return f"<{title} {text}>" if text else f"<{title}>"
 
 
 def table(title: str, facts: Mapping[str, Any], chart: str = "") -> str:

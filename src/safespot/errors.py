@@ -111,8 +111,8 @@ class DiskError(SafespotError, OSError):
         >>> import safespot as ss
         >>> try:  # a folder that is full, read-only, or gone
         ...     ss.problems.make("machine").cmdp.save("machine.safetensors")
-        ... except ss.errors.DiskError as problem:
-        ...     print(problem)
+        ... except ss.errors.DiskError as exc:
+        ...     print(exc)
 
     """
 
@@ -177,8 +177,8 @@ class MissingPackage(SafespotError, ImportError):
         >>> import safespot as ss
         >>> try:  # needs the extra safespot[icu]
         ...     problem = ss.problems.make("icu-sepsis")
-        ... except ss.errors.MissingPackage as problem:
-        ...     print(problem)
+        ... except ss.errors.MissingPackage as exc:
+        ...     print(exc)
 
     """
 
@@ -223,15 +223,15 @@ class SolverError(SafespotError, RuntimeError):
     """
 
 
-def unknown(what: str, name: object, names: Collection[str]) -> str:
+def unknown(kind: str, name: object, names: Collection[str]) -> str:
     """Return the message for a name that is none of `names`, with the nearest of them.
 
     >>> print(unknown("option", "policy_stp", ["dual_step", "policy_step"]))
     unknown option 'policy_stp'; did you mean `policy_step`? Expected one of: dual_step, policy_step.
     """
     hint = nearest(name, names) or "."
-    expected = f"one of: {', '.join(names)}" if names else f"no {what}"
-    return f"unknown {what} {name!r}{hint} Expected {expected}."
+    expected = f"one of: {', '.join(names)}" if names else f"no {kind}"
+    return f"unknown {kind} {name!r}{hint} Expected {expected}."
 
 
 def nearest(name: object, names: Collection[str]) -> str:

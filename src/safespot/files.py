@@ -78,7 +78,7 @@ def read_arrays(path: str | Path, kind: str) -> tuple[dict[str, NDArray], dict[s
         whole = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
         header = json.loads(whole["__metadata__"]["safespot"])
         expected = header.pop("blake2b")
-        found, version, about = header["kind"], header["version"], header["about"]
+        stored_kind, version, about = header["kind"], header["version"], header["about"]
     except (
         SafetensorError,
         ValueError,
@@ -86,17 +86,17 @@ def read_arrays(path: str | Path, kind: str) -> tuple[dict[str, NDArray], dict[s
         TypeError,
         AttributeError,
         RecursionError,
-    ) as problem:
+    ) as exc:
         raise InvalidFile(
-            f"{path} is not a safespot file or is damaged ({type(problem).__name__}: {problem}). "
+            f"{path} is not a safespot file or is damaged ({type(exc).__name__}: {exc}). "
             "Restore it from a copy."
         ) from None
     if checksum(arrays, header) != expected:
         raise InvalidFile(
             f"{path} is damaged: its checksum does not match. Restore it from a copy."
         )
-    if found != kind:
-        raise InvalidFile(f"{path} holds a {found}, expected a {kind}.")
+    if stored_kind != kind:
+        raise InvalidFile(f"{path} holds a {stored_kind}, expected a {kind}.")
     check_version(path, version, FORMATS.get(kind, FORMAT), header.get("safespot"))
     if not isinstance(about, dict):
         raise InvalidFile(
@@ -109,15 +109,15 @@ class OtherVersion(InvalidFile):
     """A file or folder that another version of safespot wrote."""
 
 
-def check_version(path: str | Path, found: Any, expected: int, writer: Any = None) -> None:
+def check_version(path: str | Path, file_format: Any, expected: int, writer: Any = None) -> None:
     """Raise unless a file has the format that is read here; say which version wrote it and which one runs."""
-    if found == expected and isinstance(found, int):
+    if file_format == expected and isinstance(file_format, int):
         return
-    earlier = isinstance(found, int) and found < expected
+    earlier = isinstance(file_format, int) and file_format < expected
     unnamed = "an earlier version of safespot" if earlier else "a later version of safespot"
     version = f"safespot {writer}" if isinstance(writer, str) else unnamed
     raise OtherVersion(
-        f"{path} was written by {version} in format {found!r}; this is safespot {__version__}, which reads "
+        f"{path} was written by {version} in format {file_format!r}; this is safespot {__version__}, which reads "
         f"format {expected}. " + ("Make it anew." if earlier else "Upgrade safespot.")
     )
 
@@ -129,8 +129,8 @@ def stored_checksum(path: Path) -> str:
             size = int.from_bytes(file.read(8), "little")
             whole = json.loads(file.read(min(size, path.stat().st_size)))
         return str(json.loads(whole["__metadata__"]["safespot"])["blake2b"])
-    except OSError as problem:
-        raise failure(f"cannot read {path}", problem) from None
+    except OSError as exc:
+        raise failure(f"cannot read {path}", exc) from None
     except (ValueError, KeyError, TypeError, RecursionError):
         raise InvalidFile(f"{path} is damaged: it carries no checksum.") from None
 
@@ -139,19 +139,19 @@ def read_bytes(path: str | Path) -> bytes:
     """Return the content of a file."""
     try:
         return as_path(path).read_bytes()
-    except OSError as problem:
-        raise failure(f"cannot read {path}", problem) from None
+    except OSError as exc:
+        raise failure(f"cannot read {path}", exc) from None
 
 
-def failure(what: str, problem: OSError, more: str = "") -> SafespotError:
+def failure(action: str, exc: OSError, more: str = "") -> SafespotError:
     """Return the error for a failed operation: a `DiskError` where the disk failed, else an `InvalidFile`."""
-    if isinstance(problem, SafespotError):  # a `DiskError` says it already
-        return problem
-    message = f"{what}: {problem.strerror or problem}.{more}"
-    if problem.errno not in FAILURES:
+    if isinstance(exc, SafespotError):  # a `DiskError` says it already
+        return exc
+    message = f"{action}: {exc.strerror or exc}.{more}"
+    if exc.errno not in FAILURES:
         return InvalidFile(message)
     error = DiskError(message)
-    error.errno = problem.errno
+    error.errno = exc.errno
     return error
 
 
@@ -159,24 +159,22 @@ def scratch() -> tempfile.TemporaryDirectory[str]:
     """Make a folder for temporary files."""
     try:
         return tempfile.TemporaryDirectory(prefix="safespot-")
-    except (
-        OSError
-    ) as problem:  # tempfile finds no place where every disk is full, and does not say why
+    except OSError as exc:  # tempfile finds no place where every disk is full, and does not say why
         raise DiskError(
-            f"cannot make a folder for temporary files: {problem.strerror or problem}."
+            f"cannot make a folder for temporary files: {exc.strerror or exc}."
         ) from None
 
 
-def check_memory(path: str | Path, asked: int) -> None:
+def check_memory(path: str | Path, n_bytes: int) -> None:
     """Raise where a file asks for more memory than it may; what it holds itself does not count."""
     try:
         room = int(os.environ.get("SAFESPOT_MEMORY", MEMORY))
     except ValueError:
         raise InvalidFile("SAFESPOT_MEMORY must be a whole number of bytes.") from None
-    if asked > room:
+    if n_bytes > room:
         raise InvalidFile(
-            f"{path} asks for {asked:,} bytes of memory, more than the {room:,} that a file may ask for. If it is "
-            f"meant, set the environment variable SAFESPOT_MEMORY to {asked} or more."
+            f"{path} asks for {n_bytes:,} bytes of memory, more than the {room:,} that a file may ask for. If it is "
+            f"meant, set the environment variable SAFESPOT_MEMORY to {n_bytes} or more."
         )
 
 
@@ -188,9 +186,9 @@ def as_path(path: str | Path) -> Path:
         raise InvalidFile(f"a path must be a string or a Path, got {path!r}.")
     try:
         os.lstat(path)
-    except OSError as problem:
-        if problem.errno == errno.ENAMETOOLONG:
-            raise failure(f"{str(path)[:60]}… cannot be a path", problem) from None
+    except OSError as exc:
+        if exc.errno == errno.ENAMETOOLONG:
+            raise failure(f"{str(path)[:60]}… cannot be a path", exc) from None
     return Path(path)
 
 
@@ -275,22 +273,20 @@ def replace_all(files: Mapping[Path, bytes], *, private: bool = False) -> None:
                 list(threads.map(write, temporary.values(), files.values()))
         for path, source in temporary.items():
             disk.rename(source, path)
-    except BaseException as problem:  # Ctrl-C too must not leave the temporary files behind
+    except BaseException as exc:  # Ctrl-C too must not leave the temporary files behind
         for source in temporary.values():
             with contextlib.suppress(OSError):
                 disk.remove(source)
-        if not isinstance(problem, OSError):
+        if not isinstance(exc, OSError):
             raise
-        raise failure(
-            f"cannot write {path}", problem, " What was there before is untouched."
-        ) from None
+        raise failure(f"cannot write {path}", exc, " What was there before is untouched.") from None
     for folder in {path.parent for path in files}:
         try:
             disk.sync_folder(folder)
-        except OSError as problem:
+        except OSError as exc:
             raise DiskError(
                 f"{path} is written, but it may not survive a crash: its folder cannot be synced "
-                f"({problem.strerror})."
+                f"({exc.strerror})."
             ) from None
 
 

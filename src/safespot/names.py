@@ -73,8 +73,8 @@ class Names(Displayed):
     @property
     def arguments(self) -> dict[str, Any]:
         """The arguments of `make_names`, as an interface has them; JSON can hold them."""
-        said = (("reward", self.reward_unit), ("constraints", self.limit_units))
-        units = {key: value for key, value in said if value}
+        pairs = (("reward", self.reward_unit), ("constraints", self.limit_units))
+        units = {key: value for key, value in pairs if value}
         return {
             "state_names": self.states,
             "action_names": self.actions,
@@ -85,8 +85,8 @@ class Names(Displayed):
     @property
     def as_json(self) -> dict[str, Any]:
         """The arguments as they come back from JSON: lists in place of tuples."""
-        found: dict[str, Any] = json.loads(json.dumps(self.arguments))
-        return found
+        plain: dict[str, Any] = json.loads(json.dumps(self.arguments))
+        return plain
 
 
 UNNAMED = Names()
@@ -103,16 +103,16 @@ def make_names(
 ) -> Names:
     """Check names and units against the `sizes` S, A and m."""
     S, A, m = sizes
-    given = {} if units is None else units
-    if not isinstance(given, Mapping):
+    declared = {} if units is None else units
+    if not isinstance(declared, Mapping):
         raise error(
             "units must be a dict: {'reward': 'blocks of full health', 'constraints': ['full doses']}; "
             f"got {units!r}."
         )
-    for key in given:
+    for key in declared:
         if key not in UNITS:
             raise error(f"units: {unknown('key', key, UNITS)}")
-    reward = given.get("reward", "")
+    reward = declared.get("reward", "")
     if not isinstance(reward, str):
         raise error(f"the unit of the reward must be a text, got {reward!r}.")
     return Names(
@@ -121,13 +121,13 @@ def make_names(
         limits=_texts("limit_names", limit_names, m, error),
         reward_unit=str(reward),
         limit_units=_texts(
-            "units of constraints", given.get("constraints"), m, error, distinct=False
+            "units of constraints", declared.get("constraints"), m, error, distinct=False
         ),
     )
 
 
 def _texts(
-    what: str, value: Any, count: int, error: Error, *, distinct: bool = True
+    name: str, value: Any, count: int, error: Error, *, distinct: bool = True
 ) -> tuple[str, ...] | None:
     """Check that there is one text for each of `count`, all different where `distinct`; None stays None."""
     if value is None:
@@ -135,12 +135,12 @@ def _texts(
     listed = isinstance(value, Iterable) and not isinstance(value, str | Mapping)
     each = tuple(value) if listed else (None,)
     if not all(isinstance(text, str) and (text.strip() or not distinct) for text in each):
-        raise error(f"{what} must be texts, one for each of {count}; got {value!r}.")
+        raise error(f"{name} must be texts, one for each of {count}; got {value!r}.")
     if len(each) != count:
-        raise error(f"{what} has {len(each)} texts; expected one for each of {count}.")
+        raise error(f"{name} has {len(each)} texts; expected one for each of {count}.")
     if distinct and len(set(each)) < count:
         twice = next(text for text in each if each.count(text) > 1)
-        raise error(f"{what} has {twice!r} twice; expected different names.")
+        raise error(f"{name} has {twice!r} twice; expected different names.")
     return tuple(str(text) for text in each)
 
 

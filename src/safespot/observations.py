@@ -38,8 +38,8 @@ def numbering(recipe: Recipe) -> Numbering:
     try:
         ((kind, value),) = recipe.items()
         return Numbering(*KINDS[kind](value), recipe)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as problem:
-        raise InvalidFile(f"{recipe!r} numbers no observations: {problem!r}.") from None
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as exc:
+        raise InvalidFile(f"{recipe!r} numbers no observations: {exc!r}.") from None
 
 
 def _whole(value: Any) -> tuple[int, Callable[[Any], int]]:

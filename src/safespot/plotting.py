@@ -43,7 +43,7 @@ def curve_chart(rows: Sequence[Row], y: str) -> Any:
     scale = alt.Scale(type="log", nice=False) if first > 0 else alt.Scale(nice=False)
     x = alt.X("episode:Q", title="episode", scale=scale)
     color = alt.Color("line:N", title=None)
-    told = ["line:N", "episode:Q", "y:Q", "low:Q", "high:Q"]
+    tooltip = ["line:N", "episode:Q", "y:Q", "low:Q", "high:Q"]
     chart = alt.Chart()
     band = (
         chart.transform_filter("isValid(datum.low)")
@@ -53,7 +53,7 @@ def curve_chart(rows: Sequence[Row], y: str) -> Any:
     line = (
         chart.transform_filter("isValid(datum.y)")
         .mark_line()
-        .encode(x=x, y=alt.Y("y:Q", title=y), color=color, tooltip=told)
+        .encode(x=x, y=alt.Y("y:Q", title=y), color=color, tooltip=tooltip)
     )
     layers = alt.layer(band, line).properties(width=WIDTH, height=HEIGHT)
     data = alt.Data(values=list(rows))
@@ -68,14 +68,14 @@ def policy_chart(policy: Policy, names: Names, visits: Float) -> Any:
     """Draw each action's probability over steps and states, for the states with the most `visits` ``[H,S]``."""
     alt = altair()
     met = visits.sum(axis=0)
-    shown = [int(s) for s in np.argsort(-met, kind="stable")[:STATES] if met[s] > 0.0]
+    top_states = [int(s) for s in np.argsort(-met, kind="stable")[:STATES] if met[s] > 0.0]
     rows = [
         {
             "step": h, "state": names.state(s), "action": names.action(a),
             "probability": float(p), "visits": float(visits[h, s]),
         }
         for h in range(len(policy))
-        for s in sorted(shown)
+        for s in sorted(top_states)
         if visits[h, s] > 0.0
         for a, p in enumerate(policy[h, s])
     ]  # fmt: skip
@@ -85,7 +85,7 @@ def policy_chart(policy: Policy, names: Names, visits: Float) -> Any:
         .mark_rect()
         .encode(
             x=alt.X("step:O"),
-            y=alt.Y("state:N", title=None, sort=[names.state(s) for s in sorted(shown)]),
+            y=alt.Y("state:N", title=None, sort=[names.state(s) for s in sorted(top_states)]),
             color=alt.Color("probability:Q", scale=alt.Scale(domain=[0, 1], scheme="blues")),
             column=alt.Column("action:N", title=None, sort=actions),
             tooltip=["state:N", "step:O", "action:N", "probability:Q", "visits:Q"],

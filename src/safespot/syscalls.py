@@ -35,8 +35,8 @@ def sync(descriptor: int) -> None:
     if fcntl is not None and hasattr(fcntl, "F_FULLFSYNC"):
         try:
             fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
-        except OSError as problem:  # disks of a network do not know it
-            if problem.errno not in UNSUPPORTED:
+        except OSError as exc:  # disks of a network do not know it
+            if exc.errno not in UNSUPPORTED:
                 raise
         else:
             return
@@ -164,8 +164,8 @@ def _lock(descriptor: int) -> bool:
             os.lseek(descriptor, BYTE, os.SEEK_SET)
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
             os.lseek(descriptor, 0, os.SEEK_SET)
-    except OSError as problem:
-        if problem.errno in BUSY:
+    except OSError as exc:
+        if exc.errno in BUSY:
             return False
         raise
     return True

@@ -73,26 +73,26 @@ def main() -> None:
             raise
         finally:
             sys.stdout.flush()  # here, where it can still be said that it failed
-    except SafespotError as problem:
+    except SafespotError as exc:
         if debugging():
             raise
-        print(f"safespot: {problem}", file=sys.stderr)
-        sys.exit(2 if isinstance(problem, WRONG_INPUT) else 1)
+        print(f"safespot: {exc}", file=sys.stderr)
+        sys.exit(2 if isinstance(exc, WRONG_INPUT) else 1)
     except BrokenPipeError:  # whoever reads has seen enough
         _close_output()
         sys.exit(0)
     except (
         OSError,
         MemoryError,
-    ) as problem:  # a full disk behind standard output, a problem too large
+    ) as exc:  # a full disk behind standard output, a problem too large
         if debugging():
             raise
         _close_output()
-        if isinstance(problem, MemoryError):
-            why = f"out of memory ({problem})" if str(problem) else "out of memory"
+        if isinstance(exc, MemoryError):
+            why = f"out of memory ({exc})" if str(exc) else "out of memory"
             why += ". Take a smaller problem, or a machine with more memory"
         else:
-            why = str(problem.strerror or problem)
+            why = str(exc.strerror or exc)
         print(f"safespot: {why}.", file=sys.stderr)
         sys.exit(1)
 

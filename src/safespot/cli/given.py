@@ -78,11 +78,11 @@ def read_policy(path: str) -> Any:
         return read_array(path).tolist()
     try:
         return json.loads(as_path(path).read_text())
-    except OSError as problem:
-        raise failure(f"cannot read {path}", problem) from None
-    except ValueError as problem:
+    except OSError as exc:
+        raise failure(f"cannot read {path}", exc) from None
+    except ValueError as exc:
         raise InvalidFile(
-            f"{path} holds no policy: {problem}. Expected lists [H,S,A] or [S,A] of probabilities as JSON, or an array "
+            f"{path} holds no policy: {exc}. Expected lists [H,S,A] or [S,A] of probabilities as JSON, or an array "
             "(.npy)."
         ) from None
 
@@ -93,8 +93,8 @@ def all_of(**parts: Callable[[], Any]) -> dict[str, Any]:
     for name, part in parts.items():
         try:
             made[name] = part()
-        except SafespotError as problem:
-            wrong.append(problem)
+        except SafespotError as exc:
+            wrong.append(exc)
     if len(wrong) == 1:
         raise wrong[0]
     if wrong:

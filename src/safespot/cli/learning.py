@@ -107,8 +107,8 @@ def run(
 
     def learners() -> list[dict[str, Any]]:
         stances = [parse_stance(each) for each in stance or []]
-        given = parse_options(learner_option) | as_guard(budget, baseline)
-        return compared(learner or [], stances, given)
+        learner_options = parse_options(learner_option) | as_guard(budget, baseline)
+        return compared(learner or [], stances, learner_options)
 
     made = all_of(episodes=lambda: count(episodes), problem=chosen, learners=learners)
     spec = {"seeds": seeds, **made}
@@ -150,7 +150,7 @@ def sweep(
 def run_sweep(
     spec: dict[str, Any] | Path, out: Path, as_json: bool, *, trials: bool = False, **where: Any
 ) -> None:
-    """Do the runs that are not done yet, and print and report the results; with `trials`, try an uncertified proposal."""
+    """Do the runs that are not done yet, and print and report the results; `trials`: try an uncertified proposal."""
     from ..experiments import sweep as do_sweep
 
     with keeping_what_is_done(out):

@@ -62,7 +62,7 @@ def propose(
 
     read = read_logged(log, **parse_options(option))
     print(read, file=sys.stderr)
-    found = propose_policy(
+    proposal = propose_policy(
         read,
         None if behaviour is None else read_policy(str(behaviour)),
         trial=None if trial is None else count(trial),
@@ -70,11 +70,11 @@ def propose(
         delta=delta,
     )
     if out is not None:
-        write_policy(out, found.policy)
+        write_policy(out, proposal.policy)
     if as_json:
-        print_json(found.as_dict())
+        print_json(proposal.as_dict())
         return
-    print(found)
+    print(proposal)
     if out is not None:
         print(f"policy: {out}")
 

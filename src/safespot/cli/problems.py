@@ -132,8 +132,8 @@ def listed(name: str) -> dict[str, Any]:
     listed: dict[str, Any] = {"name": name, "meaning": problems.describe(name)}
     try:
         cmdp = problems.make(name).cmdp
-    except SafespotError as problem:  # an extra is not installed
-        return {**listed, "meaning": f"{listed['meaning']} ({problem})"}
+    except SafespotError as exc:  # an extra is not installed
+        return {**listed, "meaning": f"{listed['meaning']} ({exc})"}
     return {**listed, **{k: getattr(cmdp, k) for k in "SAHm"}}
 
 

@@ -82,14 +82,14 @@ class EmpiricalModel(Displayed):
     def __str__(self) -> str:
         pooled = len(self.visits) == 1
         lines = [f"Empirical model of {self.visits.sum():,} steps: {self.cmdp!r}"]
-        for rows, axes, what in (
+        for rows, axes, remark in (
             (self.untried, "hsa", "actions were never tried and are inadmissible"),
             (self.unmet, "hs", "states were never acted in and count as the worst"),
         ):
             if len(rows):
                 names = [place(axes[pooled:], row[pooled:]) for row in rows[:SHOWN].tolist()]
                 more = "; …" if len(rows) > SHOWN else ""
-                lines.append(f"{len(rows):,} {what}: {'; '.join(names)}{more}")
+                lines.append(f"{len(rows):,} {remark}: {'; '.join(names)}{more}")
         return "\n".join(lines)
 
 

@@ -17,27 +17,27 @@ from .log_tables import LogTable, Names
 ENTRIES = 10**8  # of [H,S,A], at most, where the sizes are guessed from the data
 
 
-def as_names(what: str, given: Any) -> Sequence[str] | None:
+def as_names(option: str, names: Any) -> Sequence[str] | None:
     """Return the names of states or actions, if names are given."""
-    if given is None or not isinstance(given, Sequence):
+    if names is None or not isinstance(names, Sequence):
         return None
     if (
-        isinstance(given, str)
-        or not all(isinstance(name, str) for name in given)
-        or len(set(given)) < len(given)
+        isinstance(names, str)
+        or not all(isinstance(name, str) for name in names)
+        or len(set(names)) < len(names)
     ):
         raise InvalidOption(
-            f"{what} must be a number, or a list of different names; got {given!r}."
+            f"{option} must be a number, or a list of different names; got {names!r}."
         )
-    return given
+    return names
 
 
-def number_of(what: str, value: Any, names: Names | None) -> Any:
+def number_of(option: str, value: Any, names: Names | None) -> Any:
     """Return the number of a state that is given by its name; return anything else unchanged."""
     if not isinstance(value, str):
         return value
     if value not in (names or ()):
-        raise InvalidOption(f"{what}: {unknown('state', value, names or ())}")
+        raise InvalidOption(f"{option}: {unknown('state', value, names or ())}")
     return (names or ()).index(value)
 
 
@@ -92,9 +92,9 @@ def check_costs(table: LogTable, f: Interface) -> None:
             )
 
 
-def check_sizes(given: dict[str, Any], name: str) -> None:
+def check_sizes(interface: dict[str, Any], name: str) -> None:
     """Raise where one wild number in a log would ask for all memory."""
-    sizes = {key: given[key] for key in ("states", "actions", "horizon")}
+    sizes = {key: interface[key] for key in ("states", "actions", "horizon")}
     if all(isinstance(n, int) for n in sizes.values()) and math.prod(sizes.values()) > ENTRIES:
         raise InvalidFile(
             f"{name} needs tables of {sizes}, if its largest numbers are to be believed. Give states=, actions= "

@@ -171,20 +171,20 @@ def read_log(
     )  # fmt: skip
     ends = numbered_endings(endings, table.states)
     extra = len(absorbing_states(ends, 0, error=InvalidOption)[0])
-    given = complete(interface, limits, table, extra, name)
-    f = make_interface(**given)
-    if extra and given["action_mask"] is None:
-        given["action_mask"] = mask_with_endings(None, f.S - extra, f.A, extra)
-        f = make_interface(**given)
-    given |= f.names.arguments
+    arguments = complete(interface, limits, table, extra, name)
+    f = make_interface(**arguments)
+    if extra and arguments["action_mask"] is None:
+        arguments["action_mask"] = mask_with_endings(None, f.S - extra, f.A, extra)
+        f = make_interface(**arguments)
+    arguments |= f.names.arguments
     check_costs(table, f)
-    thresholds = given.get("thresholds")
+    thresholds = arguments.get("thresholds")
     if thresholds is not None:
         thresholds = frozen(as_floats("thresholds", thresholds, error=InvalidOption))
         spread_thresholds(thresholds, f.H, f.units, error=InvalidOption)
     played, propensities, rejected = _episodes(table, f, ends)
     return Log(
-        name, given, played, rejected, thresholds, propensities, table.states, table.actions,
+        name, arguments, played, rejected, thresholds, propensities, table.states, table.actions,
         table.constraints,
     )  # fmt: skip
 
@@ -217,12 +217,15 @@ def warm_start(
     f = learner.interface
     log = read_log(source, **f.arguments, action_mask=f.mask, endings=endings)
     check_hints(log.episodes, learner.learner.options)
-    if said := log.doubts.sentences():
+    if doubts := log.doubts.sentences():
         if log.rejected:
             reasons = "; ".join(f"{count:,} because {why}" for why, count in log.reasons.items())
             total = len(log.episodes) + len(log.rejected)
-            said = (f"{len(log.rejected):,} of {total:,} episodes were left out ({reasons})", *said)
-        warn(f"{'; '.join(said)}. So nothing can be certified from this learner's data any more.")
+            doubts = (
+                f"{len(log.rejected):,} of {total:,} episodes were left out ({reasons})",
+                *doubts,
+            )
+        warn(f"{'; '.join(doubts)}. So nothing can be certified from this learner's data any more.")
     for episode in log.episodes:
         learner.observe(episode, played=UNKNOWN_POLICY)
     return log
@@ -291,16 +294,18 @@ def _episodes(
         if k not in rejected:
             part = slice(row, row + steps)
             # After H steps only a state can tell whether the episode has ended.
-            said = {name: int(column[k]) for name, column in marks.items()}
-            ended = not said["unfinished"] and (steps < f.H or isinstance(endings, Mapping))
+            episode_marks = {name: int(column[k]) for name, column in marks.items()}
+            ended = not episode_marks["unfinished"] and (
+                steps < f.H or isinstance(endings, Mapping)
+            )
             after = home(int(rows.table.columns["next_state"][part][-1])) if ended else None
-            episodes.append(_episode(rows, samples, part, f, after, padding, own, said))
+            episodes.append(_episode(rows, samples, part, f, after, padding, own, episode_marks))
             if PROPENSITY in table.columns:
                 # After its end an episode has no choice.
                 taken = rows.table.columns[PROPENSITY][part]
                 propensities.append(np.pad(taken, (0, f.H - steps), constant_values=1.0))
-    found = np.reshape(propensities, (-1, f.H)) if PROPENSITY in table.columns else None
-    return tuple(episodes), None if found is None else frozen(found), tuple(rejected.values())
+    stacked = np.reshape(propensities, (-1, f.H)) if PROPENSITY in table.columns else None
+    return tuple(episodes), None if stacked is None else frozen(stacked), tuple(rejected.values())
 
 
 def _episode(

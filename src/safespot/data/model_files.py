@@ -63,8 +63,8 @@ def read_cmdp(path: str | Path, /, **options: Any) -> CMDP:
         content = READERS[path.suffix](path)
     except SafespotError:
         raise
-    except (*UNREADABLE, safetensors.SafetensorError) as problem:
-        raise InvalidFile(f"cannot read {path}: {problem}.") from None
+    except (*UNREADABLE, safetensors.SafetensorError) as exc:
+        raise InvalidFile(f"cannot read {path}: {exc}.") from None
     return CMDP(**_arguments(content, path))
 
 
@@ -96,8 +96,8 @@ def read_array(path: str | Path) -> NDArray:
         return _npy(read_bytes(path))
     except SafespotError:
         raise
-    except (*UNREADABLE,) as problem:
-        raise InvalidFile(f"cannot read {path}: {problem}.") from None
+    except (*UNREADABLE,) as exc:
+        raise InvalidFile(f"cannot read {path}: {exc}.") from None
 
 
 def _endings(table: Mapping[str, Any]) -> Ending | dict[int | str, Ending]:
@@ -116,8 +116,8 @@ def _is_ours(path: Path) -> bool:
     try:
         with safetensors.safe_open(path, "numpy") as file:
             return "safespot" in (file.metadata() or {})
-    except (OSError, safetensors.SafetensorError) as problem:
-        raise InvalidFile(f"cannot read {path}: {problem}.") from None
+    except (OSError, safetensors.SafetensorError) as exc:
+        raise InvalidFile(f"cannot read {path}: {exc}.") from None
 
 
 def _npz(path: Path) -> Mapping[str, Any]:

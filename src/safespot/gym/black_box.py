@@ -101,8 +101,10 @@ class BlackBox(Displayed):
         problem = problem_of(env)
         # A problem's own mask is in its interface.
         self._actions = Actions(env, masked=problem is None)
-        given = isinstance(states, Discretizer)
-        seen = _checked(states) if given else make_discretizer(env.observation_space, states)
+        is_discretizer = isinstance(states, Discretizer)
+        seen = (
+            _checked(states) if is_discretizer else make_discretizer(env.observation_space, states)
+        )
         absorbing, self._home = absorbing_states(endings, seen.states, error=InvalidOption)
         self.env = env
         self._seen, self._endings = seen, absorbing
@@ -202,11 +204,11 @@ class BlackBox(Displayed):
         states, actions, signals, steps, total = self.show(policy, uniforms, seed)
         clipped = 0
         if self._clip:
-            shown = signals[: 1 + m]
+            observed = signals[: 1 + m]
             least, most = (bound[: 1 + m] for bound in self._tolerated)
-            clipped = int(np.count_nonzero((shown < least) | (shown > most)))
+            clipped = int(np.count_nonzero((observed < least) | (observed > most)))
             low, high = (bound[: 1 + m, None] for bound in self._bounds)
-            signals[: 1 + m] = shown.clip(low, high)
+            signals[: 1 + m] = observed.clip(low, high)
         self._check_ranges(signals[:, :steps])
         constraints, thresholds = signals[1 : 1 + m].T, signals[1 + m :].T
         if m > 1:  # a single column lies in order already
@@ -239,9 +241,9 @@ class BlackBox(Displayed):
     def show(self, policy: Policy, uniforms: Float, seed: int | None) -> Shown:
         """Play an episode and return it as shown, padded, but not yet checked against the declared ranges."""
         H, m = self.interface["horizon"], self.interface["constraints"]
-        states, actions, *found, total = self._walk(policy, uniforms.tolist(), seed)
+        states, actions, *raw, total = self._walk(policy, uniforms.tolist(), seed)
         n, s = len(actions), states[-1]
-        signals = signals_of(found, n, m)
+        signals = signals_of(raw, n, m)
         if n < H:
             signals, played = self._padded[s - self._states].copy(), signals
             signals[:, :n] = played
@@ -258,27 +260,27 @@ class BlackBox(Displayed):
         """Walk with the environment: states, actions, rewards, constraints, thresholds, and totals of the latter."""
         states, actions, rewards, constraints, thresholds = [], [], [], [], []
         totals: list[Any] = []
-        probe, h, asked = self._probe, 0, "reset"  # the last two for what goes wrong
+        probe, h, request = self._probe, 0, "reset"  # the last two for what goes wrong
         try:
             observation, info = self.env.reset(seed=seed)
-            asked = "state"
+            request = "state"
             s = self._state(observation)
             states.append(s)
             for h, u in enumerate(uniforms):
-                asked = "step"
+                request = "step"
                 a = pick(policy[h, s], u)
                 step = self._actions.take(observation, a, info)
                 actions.append(a)
                 observation, info = step.next_state, step.info
-                asked = "rewards"
+                request = "rewards"
                 rewards.append(step.reward if self._rewards is None else self._rewards(step))
-                asked = "constraints"
+                request = "constraints"
                 constraints.append(probe.constraints(step))
-                asked = "thresholds"
+                request = "thresholds"
                 thresholds.append(probe.thresholds(step))
                 if probe.takes_totals and TOTAL in step.info:
                     totals.append(step.info[TOTAL])
-                asked = "state"
+                request = "state"
                 home = self._ending(step, early=h + 1 < len(uniforms)) if step.ended else None
                 s = self._state(observation) if home is None else home
                 states.append(s)
@@ -290,10 +292,10 @@ class BlackBox(Displayed):
                         "state explains that, so it cannot be declared as an ending: take a shorter horizon, "
                         "or raise the limit with gymnasium.make(…, max_episode_steps=…)."
                     )
-        except InvalidEpisode as problem:
-            raise at(h, asked, str(problem)) from problem.__cause__
-        except Exception as problem:
-            raise at(h, asked, f"{type(problem).__name__} was raised: {problem}") from problem
+        except InvalidEpisode as exc:
+            raise at(h, request, str(exc)) from exc.__cause__
+        except Exception as exc:
+            raise at(h, request, f"{type(exc).__name__} was raised: {exc}") from exc
         return states, actions, rewards, constraints, thresholds, totals
 
     def _shares(self, step: int, total: Any, H: int, m: int) -> Float:
@@ -326,19 +328,19 @@ class BlackBox(Displayed):
         return home
 
 
-def _checked(given: Discretizer) -> Discretizer:
+def _checked(discretizer: Discretizer) -> Discretizer:
     """Return a user's discretizer with a check of the numbers that it makes."""
 
     def number(observation: Any) -> int:
-        s = index(given.number(observation))
-        if not 0 <= s < given.states:
+        s = index(discretizer.number(observation))
+        if not 0 <= s < discretizer.states:
             raise InvalidEpisode(
                 f"the discretizer made state {s} of the observation {observation!r}; states are 0 to "
-                f"{given.states - 1}."
+                f"{discretizer.states - 1}."
             )
         return s
 
-    return given._replace(number=number)
+    return discretizer._replace(number=number)
 
 
 def problem_of(env: Any) -> Problem | None:
@@ -357,10 +359,10 @@ def _sources(signals: Mapping[str, Source] | None) -> dict[str, Any]:
     return sources
 
 
-def _within(what: str, number: int, count: int) -> int:
-    n = as_count(what, number, least=0, error=InvalidOption)
+def _within(kind: str, number: int, count: int) -> int:
+    n = as_count(kind, number, least=0, error=InvalidOption)
     if n >= count:
-        raise InvalidOption(f"there is no {what} {n}; they are 0 to {count - 1}.")
+        raise InvalidOption(f"there is no {kind} {n}; they are 0 to {count - 1}.")
     return n
 
 

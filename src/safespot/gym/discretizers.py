@@ -85,14 +85,14 @@ def make_discretizer(space: Any, bins: Any = None) -> Discretizer:
         {'pressure': (Bin(low=0.2, high=0.5),), 'ward': 1}
 
     """
-    found = _discretizer(space, bins)
-    if found.states > MOST:
+    discretizer = _discretizer(space, bins)
+    if discretizer.states > MOST:
         raise InvalidOption(
-            f"{space} has about 10^{math.log10(found.states):.0f} values, and no table holds more than {MOST:,}. Cut "
-            "its entries into fewer bins, or leave out what does not matter with a wrapper or "
+            f"{space} has about 10^{math.log10(discretizer.states):.0f} values, and no table holds more than {MOST:,}. "
+            "Cut its entries into fewer bins, or leave out what does not matter with a wrapper or "
             "states=Discretizer(count, function)."
         )
-    return found
+    return discretizer
 
 
 def _discretizer(space: Any, bins: Any) -> Discretizer:
@@ -158,11 +158,11 @@ def warm_up(env: Env[Any, Any], bins: int, episodes: int = 10, seed: int = 0) ->
 def _quantiles(space: Any, seen: list[Any], bins: int) -> Any:
     if isinstance(space, spaces.Tuple | spaces.Dict):
         parts = space.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
-        found = {
+        edges = {
             key: _quantiles(part, [observation[key] for observation in seen], bins)
             for key, part in parts
         }
-        return found if isinstance(space, spaces.Dict) else list(found.values())
+        return edges if isinstance(space, spaces.Dict) else list(edges.values())
     if not isinstance(space, spaces.Box):
         return None
     values = np.array([np.ravel(observation) for observation in seen], np.float64)

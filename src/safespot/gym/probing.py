@@ -39,22 +39,22 @@ def probe(env: Any, actions: Actions, constraints: Source, thresholds: Source) -
             f"(it has {sorted(step.info)}), and step returns no sixth element. Give "
             "signals={'constraints': …}, a key or a function of a Step."
         )
-    found = finder(source)
+    find_constraints = finder(source)
     takes_totals = thresholds is None
     key = "threshold" if thresholds is None else thresholds
     samples: Found = key if callable(key) else lambda step: step.info.get(key)
     with _playable("shows no signals"):
-        seen = found(step)
+        seen = find_constraints(step)
         # Not every step need carry a sample. Where they are is taken on the user's word; by default, a few
         # episodes are looked through.
         shows_totals, shows = False, True
         if takes_totals:
             shows_totals, shows = _shows(env, actions, samples, step)
-    shown = as_floats("constraints", seen, error=InvalidOption)
-    if shown.ndim > 1 or shown.size == 0:
-        raise InvalidOption(f"constraints must be a number or [m] numbers, got {shown.tolist()}.")
+    values = as_floats("constraints", seen, error=InvalidOption)
+    if values.ndim > 1 or values.size == 0:
+        raise InvalidOption(f"constraints must be a number or [m] numbers, got {values.tolist()}.")
     costs = source in (None, "cost")
-    return Probe(found, samples, shown.size, costs, takes_totals, shows, shows_totals)
+    return Probe(find_constraints, samples, values.size, costs, takes_totals, shows, shows_totals)
 
 
 def _shows(env: Any, actions: Actions, samples: Found, step: Step) -> tuple[bool, bool]:
@@ -76,10 +76,10 @@ def _shows(env: Any, actions: Actions, samples: Found, step: Step) -> tuple[bool
 
 
 @contextlib.contextmanager
-def _playable(what: str) -> Iterator[None]:
+def _playable(symptom: str) -> Iterator[None]:
     """Raise an `InvalidOption` for an environment that fails at its very first step."""
     try:
         yield
-    except Exception as problem:
-        kind = "" if isinstance(problem, SafespotError) else f"{type(problem).__name__}: "
-        raise InvalidOption(f"the environment's first step {what}: {kind}{problem}") from problem
+    except Exception as exc:
+        kind = "" if isinstance(exc, SafespotError) else f"{type(exc).__name__}: "
+        raise InvalidOption(f"the environment's first step {symptom}: {kind}{exc}") from exc

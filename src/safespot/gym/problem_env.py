@@ -63,13 +63,13 @@ class ProblemEnv(gymnasium.Env[Any, Any]):
     def __init__(
         self, problem: Problem | str, render_mode: str | None = None, **options: Any
     ) -> None:
-        given = {"problem": problem, **options}
+        arguments = {"problem": problem, **options}
         if isinstance(problem, str):
             problem = problems.make(problem, **options)
         elif options or not isinstance(problem, Problem):
             raise InvalidOption(
                 "ProblemEnv takes a Problem, or the name of a ready one and its options; got "
-                + ", ".join(f"{name}={value!r}" for name, value in given.items())
+                + ", ".join(f"{name}={value!r}" for name, value in arguments.items())
                 + "."
             )
         if render_mode not in (None, *self.metadata["render_modes"]):
@@ -81,8 +81,8 @@ class ProblemEnv(gymnasium.Env[Any, Any]):
         self.observation_space = gymnasium.spaces.Discrete(S)
         self.action_space = gymnasium.spaces.Discrete(A)
         # How to make it again; `gymnasium.make` puts its own in place of it.
-        given["render_mode"] = render_mode
-        self.spec = EnvSpec("safespot/problem-v0", "safespot.gym:ProblemEnv", kwargs=given)
+        arguments["render_mode"] = render_mode
+        self.spec = EnvSpec("safespot/problem-v0", "safespot.gym:ProblemEnv", kwargs=arguments)
         self._key = _signals_key(problem)
         self._mask = np.broadcast_to(cmdp.model.mask.reshape(-1, S, A), (H, S, A))
         self._laws = as_laws(problem)

@@ -71,15 +71,15 @@ def finder(source: Source) -> Found:
     return look
 
 
-def signals_of(found: Sequence[Any], n: int, m: int) -> Float:
+def signals_of(by_kind: Sequence[Any], n: int, m: int) -> Float:
     """Return the rewards, constraints and thresholds of n steps, ``[1+2m, n]``; None is NaN."""
     try:
-        rewards, *others = found
+        rewards, *others = by_kind
         if m > 1:
             others = [row for values in others for row in zip(*values, strict=True)]
         return numbers([rewards, *others], (1 + 2 * m, n)).astype(np.float64, copy=False)
     except (TypeError, ValueError):  # another form, or samples are missing, or something is wrong
-        parts = zip(SIGNALS, found, (1, m, m), strict=True)
+        parts = zip(SIGNALS, by_kind, (1, m, m), strict=True)
         return np.hstack([_one_by_one(*part) for part in parts]).T.copy()
 
 
@@ -97,12 +97,12 @@ def _one_by_one(key: str, values: list[Any], size: int) -> Float:
 
 def numbers(value: Any, shape: tuple[int, ...]) -> NDArray:
     """Return real numbers in this shape; raise TypeError for texts and complex numbers."""
-    found = unmasked(value)
-    if found.dtype.kind not in "biuf":
+    array = unmasked(value)
+    if array.dtype.kind not in "biuf":
         raise TypeError
-    return found.reshape(shape)
+    return array.reshape(shape)
 
 
-def at(step: int, asked: str, words: str) -> InvalidEpisode:
+def at(step: int, request: str, words: str) -> InvalidEpisode:
     """Return the error for a failure at a step, with the request to the environment that failed."""
-    return InvalidEpisode(f"step {step}, {asked}: {words}")
+    return InvalidEpisode(f"step {step}, {request}: {words}")

@@ -137,8 +137,8 @@ def evaluate_log(
         )
     try:
         pi = as_policy(policy, (f.H, f.S, f.A), f.mask)
-    except InvalidModel as problem:
-        raise InvalidOption(f"policy: {problem}") from None
+    except InvalidModel as exc:
+        raise InvalidOption(f"policy: {exc}") from None
     declared = declare(f)
     weights = _weights(log, f, pi, behaviour)
     pilot = np.arange(len(weights)) % PILOT == PILOT - 1

@@ -217,11 +217,11 @@ def _followed(pooled: Pooled, f: Interface, cases: int) -> Followed:
     met = n.sum(axis=2, keepdims=True) > 0.0
     enough = n >= cases
     often = (n > 0.0) & (n == n.max(axis=2, keepdims=True))
-    kept = np.where(enough.any(axis=2, keepdims=True), enough, often)
+    followed = np.where(enough.any(axis=2, keepdims=True), enough, often)
     declared = f.mask if (f.mask != f.mask[:1]).any() else f.mask[:1]
-    mask = kept & declared
+    mask = followed & declared
     mask = np.where(mask.any(axis=2, keepdims=True), mask, declared)  # where nobody acted, anything
-    untried, rare = declared[: len(n)] & met & (n == 0.0), (n > 0.0) & ~kept
+    untried, rare = declared[: len(n)] & met & (n == 0.0), (n > 0.0) & ~followed
     return Followed(
         np.ascontiguousarray(mask.reshape(len(mask), -1)), int(untried.sum()), int(rare.sum())
     )
@@ -257,7 +257,7 @@ def _proposal(
         room=room,
         room_errors=room_errors,
     )
-    said = (
+    sentences = (
         reasons.episodes(log),
         *counted,
         *reasons.practice(log, f, practice, seen),
@@ -266,7 +266,7 @@ def _proposal(
         reasons.proof(certificate, takes),
     )
     return Proposal(
-        policy, certificate, said, practice, takes, estimate.reward, estimate.reward_error,
+        policy, certificate, sentences, practice, takes, estimate.reward, estimate.reward_error,
         frozen(room), frozen(room_errors), proven,
     )  # fmt: skip
 

@@ -52,10 +52,10 @@ def called(log: Log, i: int) -> str:
 def episodes(log: Log) -> str:
     """Return the sentence on the number of episodes that were used."""
     total = len(log.episodes) + len(log.rejected)
-    said = f"{len(log.episodes):,} of {total:,} episodes of {log.source} were used"
+    sentence = f"{len(log.episodes):,} of {total:,} episodes of {log.source} were used"
     if doubts := log.doubts.sentences():
-        return f"{said}; {'; '.join(doubts)}, so nothing is proven."
-    return f"{said}."
+        return f"{sentence}; {'; '.join(doubts)}, so nothing is proven."
+    return f"{sentence}."
 
 
 def counted(
@@ -67,8 +67,8 @@ def counted(
             "Nothing in the log contradicts that all steps are alike, so they share their counts."
         )
     elif odd:
-        shown = "; ".join(place("sa", pair) for pair in odd[:SHOWN])
-        steps = f"The steps of the log are not alike ({shown}), so each has its own counts."
+        examples = "; ".join(place("sa", pair) for pair in odd[:SHOWN])
+        steps = f"The steps of the log are not alike ({examples}), so each has its own counts."
     else:
         steps = (
             "Each step has its own counts. Nothing in the log contradicts that all steps are alike: read with "

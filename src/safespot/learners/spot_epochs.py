@@ -288,7 +288,7 @@ class SpotEpochs(TabularLearner):
         )  # fmt: skip
 
     def _retreat(self, state: PhaseState) -> PhaseState:
-        """Retreat after a proven break to a certified policy or the baseline for this phase, or begin the next phase."""
+        """Retreat after a proven break to a certified policy or the baseline for this phase, or begin the next one."""
         clock, memory = state.clock, state.memory.copy()
         if clock[phases.PART] == phases.TRYING:
             margin = value_means(self.declared, state.trial) - (state.lower + state.upper) / 2.0

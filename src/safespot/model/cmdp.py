@@ -229,8 +229,8 @@ class CMDP(Displayed):
 
     def with_thresholds(self, thresholds: ArrayLike) -> CMDP:
         """Return this CMDP with other thresholds, ``[m]`` or ``[m,H]``; everything else is shared."""
-        given = as_floats("thresholds", thresholds)
-        alpha, inside = spread_thresholds(given, self.H, self.units)
+        values = as_floats("thresholds", thresholds)
+        alpha, inside = spread_thresholds(values, self.H, self.units)
         other = object.__new__(CMDP)
         other.__dict__.update(self.__dict__)
         other.__dict__.update(thresholds=alpha, model=self.model._replace(alpha=inside))
@@ -289,8 +289,8 @@ class CMDP(Displayed):
             TypeError,
             ValueError,
             OverflowError,
-        ) as problem:
-            raise InvalidFile(f"{path} does not describe a CMDP: {problem}") from None
+        ) as exc:
+            raise InvalidFile(f"{path} does not describe a CMDP: {exc}") from None
 
     def _parts(self) -> dict[str, Any]:
         """Return the user's arrays, each as small as it is stored: the axis of steps is K."""
@@ -367,7 +367,7 @@ def _horizon(
     horizon: int | None,
 ) -> int:
     """Return H by all arrays that have an axis of steps; raise where they disagree."""
-    said = {
+    horizons = {
         "transitions": H_of_transitions,
         "rewards": r.shape[0] if r.ndim == 3 else None,
         "constraints": g.shape[1] if g.ndim == 4 else None,
@@ -375,7 +375,7 @@ def _horizon(
         "actions": mask.shape[0] if mask is not None and mask.ndim == 3 else None,
         "horizon": None if horizon is None else as_count("horizon", horizon, least=1),
     }
-    known = {name: H for name, H in said.items() if H is not None}
+    known = {name: H for name, H in horizons.items() if H is not None}
     if not known:
         raise InvalidModel(
             "no array says how many steps an episode has: give horizon=, or thresholds per step "

@@ -217,11 +217,11 @@ def absorbing_states(
     return distinct, {key: states + distinct.index(e) for key, e in endings.items()}.get
 
 
-def mask_with_endings(given: ArrayLike | None, S: int, A: int, absorbing: int) -> Bool | None:
+def mask_with_endings(own_mask: ArrayLike | None, S: int, A: int, absorbing: int) -> Bool | None:
     """Return the mask over all states; an absorbing one has the one action 0."""
-    if given is None and absorbing == 0:
+    if own_mask is None and absorbing == 0:
         return None
-    mask = np.ones((S, A), np.bool_) if given is None else unmasked(given)
+    mask = np.ones((S, A), np.bool_) if own_mask is None else unmasked(own_mask)
     if mask.dtype != np.bool_ or mask.ndim not in (2, 3) or mask.shape[-2:] != (S, A):
         raise InvalidOption(
             f"action_mask has type {mask.dtype} and shape {mask.shape}; expected booleans [S,A] or "
@@ -232,13 +232,15 @@ def mask_with_endings(given: ArrayLike | None, S: int, A: int, absorbing: int) -
     return np.concatenate([mask, waiting], axis=-2)
 
 
-def names_with_endings(given: Sequence[str] | None, S: int, absorbing: int) -> Sequence[str] | None:
+def names_with_endings(
+    own_names: Sequence[str] | None, S: int, absorbing: int
+) -> Sequence[str] | None:
     """Return the names of all states, where the S that are not absorbing are named."""
-    if given is None or isinstance(given, str) or len(given) != S:
-        return given  # there are none, or all are named, or `make_names` says what is wrong
+    if own_names is None or isinstance(own_names, str) or len(own_names) != S:
+        return own_names  # there are none, or all are named, or `make_names` says what is wrong
     if absorbing == 1:
-        return [*given, "ended"]
-    return [*given, *(f"ended, way {k + 1}" for k in range(absorbing))]
+        return [*own_names, "ended"]
+    return [*own_names, *(f"ended, way {k + 1}" for k in range(absorbing))]
 
 
 def _table(env: Any, base: Any) -> list[dict[int, Any]]:
@@ -323,8 +325,8 @@ def _stacked(name: str, values: list[Any]) -> Float:
     """Return the values of all outcomes as ``[outcomes, .]``."""
     stacked = as_floats(name, values)
     if stacked.ndim > 2 or (name == "rewards" and stacked.ndim > 1) or stacked.size == 0:
-        what = "a number" if name == "rewards" else "a number, or one for each constraint"
-        raise InvalidModel(f"the function for {name} must return {what}, got {values[:1]!r}.")
+        expected = "a number" if name == "rewards" else "a number, or one for each constraint"
+        raise InvalidModel(f"the function for {name} must return {expected}, got {values[:1]!r}.")
     return stacked.reshape(len(values), -1)
 
 

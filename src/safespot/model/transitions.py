@@ -91,8 +91,8 @@ def _from_sparse(
                         raise ValueError("coordinates out of bounds")
             csr = sparse.csr_array(matrix, dtype=np.float64)
             csr.check_format(full_check=True)
-        except ValueError as problem:
-            raise InvalidModel(f"transitions are not a valid sparse matrix: {problem}.") from None
+        except ValueError as exc:
+            raise InvalidModel(f"transitions are not a valid sparse matrix: {exc}.") from None
         if not (csr.has_sorted_indices and csr.has_canonical_format):
             csr = csr.copy()
             csr.sum_duplicates()

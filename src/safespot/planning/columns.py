@@ -102,8 +102,8 @@ def _generate(
     """Search for the largest common `margin`, or for the largest ``v_0`` within the thresholds."""
     objective = 0.0 if margin else 1.0
     near = (ROUNDING if margin else TOLERANCE) * _size(thresholds, columns[0].values)
-    found, seen = list(columns), {column.values.tobytes() for column in columns}
-    master = Simplex([_entries(column, thresholds) for column in found], margin=margin)
+    pool, seen = list(columns), {column.values.tobytes() for column in columns}
+    master = Simplex([_entries(column, thresholds) for column in pool], margin=margin)
     bound, multipliers = np.inf, np.zeros(len(thresholds))
     for _ in range(ITERATIONS):
         value, x, duals = master.solve()
@@ -116,16 +116,16 @@ def _generate(
         if known or bound - value <= near or value >= enough or bound <= -enough:
             break
         master.add(*_entries(column, thresholds))
-        found.append(column)
+        pool.append(column)
         seen.add(column.values.tobytes())
     else:
         raise SolverError(f"column generation did not converge within {ITERATIONS} columns.")
     active = [j for j, share in enumerate(x) if share > 0.0]
     shares = np.array([x[j] for j in active])
     shares /= shares.sum()
-    values = shares @ np.array([found[j].values for j in active])
-    plans = tuple(found[j].plan for j in active)
-    return Mixture(shares, plans, values, multipliers, bound, tuple(found))
+    values = shares @ np.array([pool[j].values for j in active])
+    plans = tuple(pool[j].plan for j in active)
+    return Mixture(shares, plans, values, multipliers, bound, tuple(pool))
 
 
 def _entries(column: Column[Plan], thresholds: Float) -> tuple[float, list[float]]:

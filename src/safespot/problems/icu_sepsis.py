@@ -112,8 +112,8 @@ def expert() -> Float:
     """
     data = read()
     even = data.actions / data.actions.sum(axis=1, keepdims=True)
-    kept = np.where(data.actions, data.expert, 0.0)
-    policy: Float = kept + (1.0 - kept.sum(axis=1, keepdims=True)) * even
+    masked = np.where(data.actions, data.expert, 0.0)
+    policy: Float = masked + (1.0 - masked.sum(axis=1, keepdims=True)) * even
     return frozen(policy)
 
 
@@ -160,9 +160,9 @@ def read() -> Data:
                 for name, shape in (("d_0", (S,)), ("sofa_scores", (S,)), ("expert_policy", (S, A)))
             )
             transitions = _transitions(archive, actions)
-    except (OSError, EOFError, KeyError, ValueError, IndexError, zipfile.BadZipFile) as problem:
+    except (OSError, EOFError, KeyError, ValueError, IndexError, zipfile.BadZipFile) as exc:
         raise InvalidFile(
-            f"{assets} does not hold the data of icu-sepsis 2.0.1 ({problem}): "
+            f"{assets} does not hold the data of icu-sepsis 2.0.1 ({exc}): "
             "pip install --force-reinstall 'safespot[icu]'."
         ) from None
     return Data(transitions, frozen(start / start.sum()), actions, frozen(sofa), frozen(shipped))

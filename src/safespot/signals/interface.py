@@ -167,9 +167,9 @@ def as_known(interface: Mapping[str, Any], limits: Limits = None) -> Interface:
     """Return the interface of ``problem.interface``, with what limits declare."""
     try:
         return make_interface(**(interface if limits is None else with_limits(interface, limits)))
-    except TypeError as problem:
+    except TypeError as exc:
         raise InvalidOption(
-            f"interface must be what problem.interface or env_interface(…) is: {problem}."
+            f"interface must be what problem.interface or env_interface(…) is: {exc}."
         ) from None
 
 
@@ -210,8 +210,8 @@ def _mask(value: ArrayLike | None, shape: tuple[int, int, int]) -> Bool:
         return np.broadcast_to(np.True_, shape)
     try:
         mask = unmasked(value)
-    except ValueError as problem:  # ragged
-        raise InvalidOption(f"action_mask must be an array of booleans; got {problem}.") from None
+    except ValueError as exc:  # ragged
+        raise InvalidOption(f"action_mask must be an array of booleans; got {exc}.") from None
     if mask.dtype != np.bool_ or mask.shape not in (shape, shape[1:]):
         raise InvalidOption(
             f"action_mask has type {mask.dtype} and shape {mask.shape}; expected booleans [S,A] or "

@@ -67,8 +67,8 @@ def _is_good(run: Run) -> bool:
     """Return whether the last policy keeps every limit and earns `GOOD` of the optimum; False where that is unknown."""
     if math.isnan(run.optimum):
         return False
-    kept = bool((run.rooms[-1] >= -ROUNDING).all())
-    return kept and bool(run.values[-1] >= GOOD * run.optimum)
+    keeps_limits = bool((run.rooms[-1] >= -ROUNDING).all())
+    return keeps_limits and bool(run.values[-1] >= GOOD * run.optimum)
 
 
 def _capped(run: Run) -> list[Finding]:
@@ -156,8 +156,8 @@ def _unmoved(run: Run) -> list[Finding]:
     if moved >= MOVED:
         return []
     eta = getattr(learner.rates, "eta", None)
-    what = f"The policy has hardly moved: {100 * moved:.1f} % of its decisions are other than at first."
+    finding = f"The policy has hardly moved: {100 * moved:.1f} % of its decisions are other than at first."
     if eta is None:
-        return [Finding(what, "episodes", "It needs more episodes.")]
+        return [Finding(finding, "episodes", "It needs more episodes.")]
     advice = f"policy_step is {eta:.2g}; one that is ten times as large moves sooner, and so do more episodes."
-    return [Finding(what, "policy_step", advice)]
+    return [Finding(finding, "policy_step", advice)]

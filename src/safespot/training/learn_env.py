@@ -52,11 +52,13 @@ class EnvTraining(Trainable):
         first, self.box, self.observe = self.first, box, observe
         self.env_seed: int | None = self.seed if first == 1 else _another(self.seed, first)
         self.rng = streams(self.env_seed).actions
-        self.episodes = kept = list[Episode]()  # an environment cannot be asked again
-        self.origin = origin_of(learner, lambda: _player(kept, first))
+        self.episodes = played = list[Episode]()  # an environment cannot be asked again
+        self.origin = origin_of(learner, lambda: _player(played, first))
         self.table: list[Float] = []  # of recorded episodes, [1+7m] each: see `rows`
         known = learner.options.thresholds is not None
-        self.asked = np.where(known, learner.thresholds, np.nan)  # NaN: by each episode's samples
+        self.fixed_limits = np.where(
+            known, learner.thresholds, np.nan
+        )  # NaN: by each episode's samples
         self.senses = np.sign(learner.interface.units.constraints.scale)  # 1: at least
         self.sums = np.zeros((2, learner.interface.m))  # shortfalls, weak and strong
         self.metering = make_metering(
@@ -108,7 +110,9 @@ class EnvTraining(Trainable):
         self.learner.lifetime.dropped = 0
         self.env_seed = None  # the environment goes on with the noise that it has
         self.episodes.append(played)
-        add_shortfalls(played.constraints, played.thresholds, self.asked, self.senses, self.sums)
+        add_shortfalls(
+            played.constraints, played.thresholds, self.fixed_limits, self.senses, self.sums
+        )
         metering, inside = self.metering, self.learner.interface.check(played)
         sums = episode_sums(inside)
         if len(self.episodes) <= len(metering.sums.totals):
@@ -128,9 +132,9 @@ class EnvTraining(Trainable):
 
     def rows(self, which: slice) -> dict[str, Any]:
         """Return the fields of a `Run` that have a row per recorded episode, for some of these."""
-        m, kept = self.learner.interface.m, self.table[which]
-        n = len(kept)
-        table = np.reshape(kept, (n, 1 + 7 * m))
+        m, records = self.learner.interface.m, self.table[which]
+        n = len(records)
+        table = np.reshape(records, (n, 1 + 7 * m))
         constraints, multipliers, thresholds, lower, upper, weak, strong = (
             frozen(part.copy()) for part in np.moveaxis(table[:, 1:].reshape(n, 7, m), 1, 0)
         )

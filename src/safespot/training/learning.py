@@ -78,18 +78,18 @@ def _play(training: Trainable, progress: bool, callback: Callback | None) -> Non
     """Play what remains, or until the callback says False."""
     total = training.remaining
     bar = Progress(total) if progress else None
-    told = 0  # recorded episodes that the callback has seen
+    n_reported = 0  # recorded episodes that the callback has seen
     try:
         while training.remaining:
             if callback is None:
                 training.advance()
             else:
-                training.advance(int(training.recorded[told]) - training.learner.episode + 1)
+                training.advance(int(training.recorded[n_reported]) - training.learner.episode + 1)
             if bar is not None:
                 bar.show(total - training.remaining, training.seconds)
-            if callback is not None and training.learner.episode > training.recorded[told]:
-                told += 1
-                row = recorded(training.learner, training.rows(slice(told - 1, told)))
+            if callback is not None and training.learner.episode > training.recorded[n_reported]:
+                n_reported += 1
+                row = recorded(training.learner, training.rows(slice(n_reported - 1, n_reported)))
                 training.learner.lifetime.lent = True
                 going = callback(row) is not False
                 training.learner.lifetime.lent = False

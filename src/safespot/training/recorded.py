@@ -43,9 +43,9 @@ class Recorded(Displayed):
     def scalars(self) -> dict[str, float]:
         """Return every number by its name, as trackers take them: "value", "regret", "constraint/strain", …"""
         names = self.learner.interface.names
-        found = {"value": self.value}
+        numbers = {"value": self.value}
         if self.regret is not None:
-            found["regret"] = self.regret
+            numbers["regret"] = self.regret
         each = {
             "constraint": self.constraint_values, "multiplier": self.multipliers, "threshold": self.thresholds,
             "threshold_lower": self.threshold_bounds[0], "threshold_upper": self.threshold_bounds[1],
@@ -54,12 +54,12 @@ class Recorded(Displayed):
         }  # fmt: skip
         for name, values in each.items():
             for i, value in enumerate(values.tolist()):
-                found[f"{name}/{names.limit(i)}"] = value
-        return found
+                numbers[f"{name}/{names.limit(i)}"] = value
+        return numbers
 
     def _facts(self) -> dict[str, Any]:
-        shown = ("episode", "value", "constraint_values", "regret", "violations")
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name in shown}
+        names = ("episode", "value", "constraint_values", "regret", "violations")
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name in names}
 
 
 Callback = Callable[[Recorded], object]

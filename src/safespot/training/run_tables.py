@@ -21,7 +21,7 @@ def columns(run: Run) -> Columns:
     """Return a column for each quantity and constraint, with a row per recorded episode."""
     lower, upper = run.threshold_bounds
     least, most = run.evidence.violation_bounds
-    found: Columns = {
+    table: Columns = {
         "episode": run.episodes,
         "value": run.values,
         "regret": run.regret,
@@ -41,8 +41,8 @@ def columns(run: Run) -> Columns:
         ("evidence_violation_upper", most),
     ):
         for i in range(each.shape[1]):
-            found[f"{name}_{i}"] = np.ascontiguousarray(each[:, i])
-    return {name: values for name, values in found.items() if values is not None}
+            table[f"{name}_{i}"] = np.ascontiguousarray(each[:, i])
+    return {name: values for name, values in table.items() if values is not None}
 
 
 def curve_rows(run: Run, kind: str) -> tuple[list[dict[str, Any]], str]:
