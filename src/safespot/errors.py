@@ -246,7 +246,7 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     while caller.f_back is not None and caller.f_code.co_filename.startswith(PACKAGE):
         caller = caller.f_back
     if not caller.f_code.co_filename.startswith(PACKAGE):
-        frame = caller  # else nobody outside has called: a thread or a command of our own
+        frame = caller  # else the call began in the package: a thread or a command
     warnings.warn_explicit(
         message,
         category,

@@ -118,7 +118,7 @@ def check_version(path: str | Path, file_format: Any, expected: int, writer: Any
     version = f"safespot {writer}" if isinstance(writer, str) else unnamed
     raise OtherVersion(
         f"{path} was written by {version} in format {file_format!r}; this is safespot {__version__}, which reads "
-        f"format {expected}. " + ("Make it anew." if earlier else "Upgrade safespot.")
+        f"format {expected}. " + ("Make it again." if earlier else "Upgrade safespot.")
     )
 
 
@@ -180,7 +180,7 @@ def check_memory(path: str | Path, n_bytes: int) -> None:
 
 def as_path(path: str | Path) -> Path:
     """Return `path` as a Path that the operating system can take; raise `InvalidFile` otherwise."""
-    if path == "":  # Path("") is the folder that one is in, which nobody meant
+    if path == "":  # Path("") would be the current folder
         raise InvalidFile("a path is empty; give the name of a file or a folder.")
     if not isinstance(path, (str, Path)) or "\0" in str(path):
         raise InvalidFile(f"a path must be a string or a Path, got {path!r}.")
@@ -249,7 +249,7 @@ disk = Disk()
 def replace(path: Path, data: bytes, *, private: bool = False) -> None:
     """Put `data` at `path` so that after a crash the old or the new content is there, whole.
 
-    With `private`, nobody but its owner may read the file.
+    With `private`, only its owner may read the file.
     """
     replace_all({path: data}, private=private)
 

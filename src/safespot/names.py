@@ -1,6 +1,6 @@
-"""Names and units: what states, actions and limits are called wherever people read of them.
+"""Names of states, actions and limits, and units, for everything that people read.
 
-Nothing is computed with them. Whoever describes a problem, a table, a log or an environment may give them, they travel
+Nothing is computed with them. The description of a problem, a table, a log or an environment may have them, they travel
 with its interface, and a learner hands them on to its certificates, runs and policies.
 """
 

@@ -1,4 +1,4 @@
-"""Plots in Altair for notebooks and pages of one's own: curves of a run, a policy, the intervals of a certificate.
+"""Plots in Altair for notebooks and web pages: curves of a run, a policy, the intervals of a certificate.
 
 Each function takes plain numbers and returns an `altair.Chart`, which can be changed, combined and saved as any other.
 Altair comes with the extra ``safespot[notebook]``.

@@ -78,7 +78,7 @@ def main() -> None:
             raise
         print(f"safespot: {exc}", file=sys.stderr)
         sys.exit(2 if isinstance(exc, WRONG_INPUT) else 1)
-    except BrokenPipeError:  # whoever reads has seen enough
+    except BrokenPipeError:  # the reader has closed the pipe
         _close_output()
         sys.exit(0)
     except (

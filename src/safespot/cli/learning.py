@@ -102,7 +102,7 @@ def run(
         options = parse_options(option)
         if problem in problems.names():
             return {"name": problem, "options": options}
-        read_target(problem, options)  # what is wrong is told before anything is made
+        read_target(problem, options)  # reports errors before anything is made
         return {"name": "file", "options": {"path": str(Path(problem).resolve()), **options}}
 
     def learners() -> list[dict[str, Any]]:

@@ -138,7 +138,7 @@ def show(folder: Folder, as_json: AsJson = False) -> None:
         print_json([{k: v for k, v in asdict(t).items() if k not in hidden} for t in tokens])
         return
     if not tokens:
-        print("no tokens: whoever can reach the service from this machine may do everything")
+        print("no tokens: every caller from this machine may do everything")
     for each in tokens:
         state = "" if each.revoked is None else f"  revoked by {each.revoked_by}"
         print(f"{each.name}  {', '.join(each.rights)}  made by {each.made_by}{state}")

@@ -1,8 +1,8 @@
 """The empirical CMDP of logged episodes: counts -> p_hat, r_hat, g_hat, alpha_hat.
 
 **What was never tried.** Nothing is known of a pair without a visit, and a guess would be believed: an optimum goes
-where a model promises most. So an action that nobody took in a state is inadmissible there. A state in which nobody
-acted is left at the worst: it keeps its lowest action, which leads back to it with the lowest reward and the worst
+where a model promises most. So an action without a visit in a state is inadmissible there. A state without any
+visit is left at the worst: it keeps its lowest action, which leads back to it with the lowest reward and the worst
 of every constraint. Where steps are counted apart no episode of the model meets such a state; where they are pooled,
 one may, if it was met at the last step only.
 """
@@ -25,7 +25,7 @@ from ..planning.errors import standard_errors
 from ..signals.interface import Interface, make_interface
 from .logs import SHOWN, Log
 
-TRACE = 1e-9  # imaginary visits: enough for what nobody did to count as the worst, too few to matter elsewhere
+TRACE = 1e-9  # imaginary visits: enough for unvisited pairs to count as the worst, too few to matter elsewhere
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,8 +47,8 @@ class EmpiricalModel(Displayed):
 
     cmdp: CMDP
     visits: Int  # [K, S, A]
-    untried: Int  # [., 3]: (k, state, action) that nobody took where somebody acted; inadmissible in the CMDP
-    unmet: Int  # [., 2]: (k, state) in which nobody acted; at the worst in the CMDP
+    untried: Int  # [., 3]: (k, state, action) without a visit in visited states; inadmissible in the CMDP
+    unmet: Int  # [., 2]: (k, state) without a visit; at the worst in the CMDP
     episodes: int
     pooled: Pooled  # the counts, inside
 
@@ -169,7 +169,7 @@ def empirical_model(log: Log, *, stationary: bool = False) -> EmpiricalModel:
     back = sparse.coo_array((np.ones(lowest.size), (lowest, lowest // f.A % f.S)), followed.shape)
     followed.data /= np.repeat(n, np.diff(followed.indptr))
     chances = (followed + back).tocsr()
-    # What nobody did counts as the worst: 0, inside.
+    # An unvisited pair counts as the worst: 0, inside.
     inside = (counted.sums / np.maximum(counted.n, 1.0)).reshape(1 + f.m, K, f.S, f.A)
     rewards = f.units.reward.outside(inside[0])
     constraints = np.moveaxis(f.units.constraints.outside(np.moveaxis(inside[1:], 0, -1)), -1, 0)

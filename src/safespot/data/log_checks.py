@@ -21,7 +21,7 @@ Wrong = tuple[Bool, str, str]  # which rows [rows], the column, the reason
 
 
 OUTSIDE = "lies outside its declared range"
-MOST = 2.0**53  # a count of what is in doubt
+MOST = 2.0**53  # the largest count of a mark
 
 
 class Rejection(NamedTuple):

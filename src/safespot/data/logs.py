@@ -199,8 +199,8 @@ def warm_start(
 
     Each counts as one of its T episodes, and as one that somebody else played: it is no evidence about the learner's
     policy. What the learner estimates does not depend on who chose the actions, as long as they were chosen by what the
-    states show. What is in doubt of the log (episodes that were left out, here or before; signals that were cut
-    off to their range) is warned of, and from then on no certificate of this learner says "safe".
+    states show. Doubts about the log (episodes that were left out, here or before; signals that were cut off to
+    their range) are warned of, and from then on no certificate of this learner says "safe".
 
     Examples:
         >>> import safespot as ss
@@ -234,7 +234,7 @@ def warm_start(
 def write_log(path: str | Path, episodes: Iterable[Episode] | Log) -> None:
     """Write episodes as a log that `read_log` reads, numbered from 0; whole or not at all.
 
-    What is in doubt of them is written too. Of a `Log`, so are its propensities.
+    Marks of doubtful episodes are written too, and the propensities of a `Log`.
 
     Examples:
         >>> import safespot as ss

@@ -63,7 +63,7 @@ class SafetyAlarm(EpisodeCounter):
         self._x = np.empty(2 + 2 * m)
 
     def _count(self, sums: Float) -> bool:
-        """Bet on an episode; True: it raises the alarm, and the watch begins anew with the next one."""
+        """Bet on an episode; True: it raises the alarm, and the next one starts a new watch."""
         if self.ringing:
             self.state.wealth[:] = 0.0
             self.state.evidence[:] = 0.0

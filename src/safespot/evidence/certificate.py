@@ -29,9 +29,9 @@ class Certificate(Displayed):
 
     Verdicts derive from `difference_bounds` and are right, all at once, with probability `confidence`. So do all other
     bounds hold. Both ends of the differences together may have less, `difference_confidence`: a verdict needs one of
-    them. A lower bound is never above its upper one. That is so under the assumptions: where the data themselves put
-    one in doubt, `doubts` says so, and every verdict is "unknown". Where `SpotEpochs` was given the limits, its bounds
-    of values are those of the differences in other words, and hold with `difference_confidence`.
+    them. A lower bound is never above its upper one. That is so under the assumptions: where the data themselves
+    contradict one, `doubts` says so, and every verdict is "unknown". Where `SpotEpochs` knows the limits, its bounds of
+    values are those of the differences in other words, and hold with `difference_confidence`.
 
     Examples:
         >>> import safespot as ss
@@ -58,7 +58,7 @@ class Certificate(Displayed):
     more: Float  # [m]: about how many more episodes would decide; 0: it is decided; inf: none would
     basis: str  # a sentence on what was done
     assumptions: tuple[str, ...]  # sentences
-    subject: str  # what it is about: a "policy"; a "mixture" of policies, drawn anew for every episode; a "practice"
+    subject: str  # what it is about: a "policy"; a "mixture" of policies, one drawn for every episode; a "practice"
     policy_digest: str  # of that policy; of all of a mixture
     data_digest: str  # of what was seen
     doubts: tuple[str, ...] = ()  # sentences: what was seen that contradicts an assumption

@@ -91,5 +91,5 @@ def as_delta(delta: float) -> float:
 
 
 def confidence(delta: float, doubts: tuple[str, ...]) -> dict[str, Any]:
-    """Return the confidence of bounds, as it is shown."""
+    """Return the displayed fact on bounds: their confidence, 1 - delta, or the doubts that leave them unproven."""
     return {"confidence": 1.0 - delta} if not doubts else {"not proven": "; ".join(doubts)}

@@ -77,7 +77,7 @@ class SafetyMeter(EpisodeCounter):
         self.count_sums(sums[None])
 
     def count_sums(self, sums: Float) -> None:
-        """Count the sums ``[n,2+4m]`` of many episodes, inside; what is in doubt of them is for the caller to note."""
+        """Count the sums ``[n,2+4m]`` of many episodes, inside; the caller notes their doubts."""
         ones = np.ones(self.terms.m)
         meter_episodes(self.terms.declared, self.state, ones, np.ascontiguousarray(sums), self._x)
 

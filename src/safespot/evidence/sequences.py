@@ -57,7 +57,7 @@ class ChangingMeans(NamedTuple):
 
 
 def changing_means(rows: int) -> ChangingMeans:
-    """Return the statistics of no observations, for so many variables."""
+    """Return the statistics of no observations, for that many variables."""
     K = len(WEIGHTS)
     return ChangingMeans(
         product=np.ones((rows, K)), power=np.zeros((rows, K)), drift=np.zeros((rows, K)),
@@ -152,10 +152,10 @@ def crossing(terms: Float, slopes: Float, level: float) -> float:
 
 TARGETS = 4.0 ** np.arange(-6.0, 10.0)  # numbers of episodes, in parts of the planned one
 TYPICAL = 5.0  # ln(1/share) with what the mixture costs, for which the weights are best
-STEADY = 4_000  # episodes that a sequence is made for when nobody says how many
+STEADY = 4_000  # episodes that a sequence is made for by default
 LARGEST_WEIGHT = 64.0
 FIRST_VARIANCE = 1.0 / 16.0  # counts as one episode
-PATIENCE = 32  # bounds are read again when the number of episodes has grown by one part in so many
+PATIENCE = 32  # bounds are read again when the number of episodes has grown by 1 / PATIENCE
 
 
 class Targets(NamedTuple):

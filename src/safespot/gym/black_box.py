@@ -8,8 +8,8 @@ that lead from the one to the other, plays a policy, and returns an `Episode`:
 - constraints and thresholds: a key of `info`, a function of the step, or by default what the environment shows:
   ``info["constraint"]``, ``info["cost"]`` or, where `step` returns six elements (observation, reward, cost, …),
   the third;
-- endings: what the steps after an early end pay and count (deviation D7). Nobody but the user can know: a death
-  that stops the costs would look safe. Padded steps carry no threshold sample.
+- endings: what the steps after an early end pay and count (deviation D7). Only the user can know: a death that
+  stops the costs would look safe. Padded steps carry no threshold sample.
 
 Rewards and constraints outside their declared range are an error, since a learner's guarantees hold within it; with
 `clip` they are cut off instead, and counted (`Episode.clipped`): nothing is certified from such episodes.
@@ -55,7 +55,7 @@ class BlackBox(Displayed):
         states: a `Discretizer`, or the `bins` of `make_discretizer`; None where observations are finitely many.
         limits: what is declared of each constraint: a `Limit` (one serves all), or its name. What lies outside of its
             range is an error.
-        signals: where signals are found, if not where the environment shows them by itself: a dict with a source for
+        signals: the sources of signals, where the environment's own do not serve: a dict with a source for
             "rewards", "constraints" or "thresholds", which is a key of `info`, or a function of a `Step` that returns
             a number or ``[m]``. A step whose `info` has no such key of thresholds carries no hint. Where some step of
             an episode has ``info["threshold_total"]``, a hint for the whole episode, that counts instead: an equal

@@ -41,7 +41,7 @@ class Discretizer(NamedTuple):
     number: Callable[[Any], int]
     inverse: Callable[[int], Any] | None = None
     parts: str = ""  # what the number is made of, for people
-    recipe: Any = None  # the same for files (`observations`); None: a function of one's own
+    recipe: Any = None  # for files (`observations`); None: a user's function
 
 
 class Bin(NamedTuple):
@@ -67,7 +67,7 @@ def make_discretizer(space: Any, bins: Any = None) -> Discretizer:
         space: of the observations: Discrete, MultiDiscrete, MultiBinary, Box, or a Tuple or Dict of such spaces.
         bins: for a Box, how its entries (in C order) are cut: one number of bins for all, or for each entry a
             number or ascending edges. k edges make k + 1 bins; a value on an edge belongs to the bin above it.
-            None, for the whole Box or for an entry, takes every whole number of a bounded integer Box as it is.
+            None, for the whole Box or for an entry, takes every whole number of a bounded integer Box as a value.
             For a Tuple or Dict, such an argument for each part that needs one, by position or key; a Tuple also takes
             one for each part, None for those that are finite already.
 

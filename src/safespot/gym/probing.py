@@ -1,4 +1,4 @@
-"""Detection of the signals that an environment shows, by playing a few of its steps."""
+"""Detection of an environment's signals, by playing a few of its steps."""
 
 from __future__ import annotations
 

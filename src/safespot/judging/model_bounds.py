@@ -51,7 +51,7 @@ class LearnedModel(NamedTuple):
         Any, ...
     ]  # H sparse arrays [S*A, S]: transitions as counted; empty where nothing was seen
     phi: Float  # [H, S*A]: the error of a pair; infinite where too little was seen
-    start: Float  # [S]: the start distribution, as far as it is known
+    start: Float  # [S]: the start distribution, known or estimated
     phi_0: float  # the error of the start; 0 where it is known
     lower: Float  # [m]: of the thresholds
     upper: Float  # [m]

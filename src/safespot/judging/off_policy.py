@@ -7,7 +7,7 @@ Let b be the behaviour that made the log, and w_h = prod_{k<=h} pi(a_k|s_k) / b(
 the first since clipping only takes away, the second since what b never does adds nothing to the left side and no less
 than nothing to the right one (it is an equality where b does all that pi does). So a *lower* bound of the mean of
 clipped, weighted sums is one of V_u, whatever the weights are. An upper bound of V_g is H less the lower one of 1 - g,
-and with x the threshold samples, which nobody's actions move,
+and with x the threshold samples, which do not depend on actions,
 
     V_g - alpha   =  E[ sum_h w_h g_h + (1 - x_h) ] - H,        alpha - V_g  =  E[ sum_h w_h (1 - g_h) + x_h ] - H.
 
@@ -38,7 +38,7 @@ from ..signals.interface import Interface, make_interface
 from ..signals.terms import Terms, interface_terms
 from ..signals.totals import Declared, check_sums, declare, episode_sums
 
-PILOT = 4  # one episode in so many chooses where weights are clipped
+PILOT = 4  # 1 / PILOT of the episodes choose where weights are clipped
 FEWEST = 8  # episodes of a log
 CLIPS = 2.0 ** np.arange(0, 31)  # levels to choose from
 USELESS = 10.0  # effective episodes below which a log says next to nothing
@@ -195,7 +195,7 @@ class _Statement(NamedTuple):
 
     steps: Float  # [n, H]: what is weighted, non-negative
     reach: float  # the most that it sums to in an episode, unweighted
-    fixed: Float  # [n]: what is added as it is, non-negative
+    fixed: Float  # [n]: what is added unweighted, non-negative
     spare: float  # the most of that
     shift: float  # the statement is the sum less this,
     unit: float  # in units of this

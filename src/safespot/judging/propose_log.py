@@ -4,7 +4,7 @@ The plan is the one that `SpotEpochs` would try: pessimistic, in the model of th
 the counts leave open and for what a trial needs to prove it (`learners.proposals`). It follows only what was done often
 enough:
 
-- an action that nobody took in a state stays out of it;
+- an action that was never taken in a state stays out of it;
 - one that was taken there in fewer than `cases` cases stays out too, unless it is what was done there most often.
 
 Nothing of the policy is proven by that. What the log does prove is about the practice that made it (`certify`)
@@ -119,7 +119,7 @@ def propose(
         behaviour: the policy ``[H,S,A]`` or ``[S,A]`` that made the log, where it is known exactly.
         trial: how many episodes its trial may take; by default as many as the log has. The shorter, the wider the
             margin must be.
-        cases: an action is followed in a state from so many cases on, or where nothing was done more often.
+        cases: an action is followed in a state from this many cases on, or where nothing was done more often.
         stance: "pessimistic" adds the margin, 0.5 has none, "optimistic" takes it off; or xi in [0,1].
         delta: the confidence of what is proven is 1 - delta, each.
 
@@ -178,8 +178,8 @@ def propose(
 def proven_limits(log: Log, delta: float = 0.05) -> tuple[Float, Float]:
     """Return (lower ``[m]``, upper ``[m]``), the bounds of the limits that a log proves with confidence 1 - delta.
 
-    A sample does not depend on who acts, so it needs no model; where limits are known, both ends are theirs. A log that
-    is in doubt proves no more than what is declared.
+    A sample does not depend on who acts, so it needs no model; where limits are known, both ends are theirs. A log with
+    doubts proves no more than what is declared.
     """
     f = make_interface(**log.interface)
     declared = declare(f)
@@ -220,7 +220,7 @@ def _followed(pooled: Pooled, f: Interface, cases: int) -> Followed:
     followed = np.where(enough.any(axis=2, keepdims=True), enough, often)
     declared = f.mask if (f.mask != f.mask[:1]).any() else f.mask[:1]
     mask = followed & declared
-    mask = np.where(mask.any(axis=2, keepdims=True), mask, declared)  # where nobody acted, anything
+    mask = np.where(mask.any(axis=2, keepdims=True), mask, declared)  # unvisited: any action
     untried, rare = declared[: len(n)] & met & (n == 0.0), (n > 0.0) & ~followed
     return Followed(
         np.ascontiguousarray(mask.reshape(len(mask), -1)), int(untried.sum()), int(rare.sum())

@@ -30,7 +30,7 @@ class Followed(NamedTuple):
     """The actions that may be followed."""
 
     mask: Bool  # [K, S*A], K being 1 or H
-    untried: int  # actions that nobody took where somebody acted
+    untried: int  # actions never taken, in visited states
     rare: int  # that were taken in too few cases
 
 

@@ -51,7 +51,7 @@ def try_policy(
     episodes: int | None = None,
     most: int | None = None,
 ) -> Certificate:
-    """Return what the source's episodes say of its policy's safety, as soon as it is decided.
+    """Return the certificate that the source's episodes give its policy, as soon as they decide.
 
     Args:
         source: where the episodes come from.
@@ -183,7 +183,7 @@ def _played(box: BlackBox, pi: Policy, seed: int) -> Iterator[Episode]:
 def _sum_records(
     episodes: Iterable[Episode], known: Interface, pi: Policy, doubts: Doubts
 ) -> Iterator[Float]:
-    """Yield the sums of each episode, checked to be one of this policy, and note what is in doubt of it."""
+    """Yield the sums of each episode, checked to be one of this policy, and note its doubts."""
     steps = np.arange(known.H)
     for number, episode in zip(itertools.count(), episodes, strict=False):
         inside = known.check(episode)

@@ -117,7 +117,7 @@ def empty_account(m: int) -> Account:
 
 
 def check_account(fields: dict[str, Any], episodes: int, *, credit: bool) -> None:
-    """Raise unless fields of an account can be those after so many episodes."""
+    """Raise unless fields of an account can be those after `episodes` episodes."""
     plays, budget, trial = fields["plays"], fields["budget"], fields["trial"]
     baseline = plays[[BASELINE, SAME]].sum()
     check_trial(trial)

@@ -31,7 +31,7 @@ class Recipe(NamedTuple):
     )
     care: float = 1.0  # standard errors of V_g that are the margin of exploring plans
     repayment: float = 200.0  # episodes in which exploring makes up for what it fell short by
-    patience: int = 100  # no new exploring plan before one part in so many of all episodes
+    patience: int = 100  # no new exploring plan before 1 / patience of all episodes
     work: int = (
         5_000  # transitions that a plan may read per step of the episodes until the next one
     )

@@ -1,7 +1,7 @@
 """The options of the learners: frozen records that pydantic checks. What every learner takes stands in one of them.
 
-Each field has a type that says which values it takes; what concerns several fields is a `model_validator`. All that is
-wrong with a call is told at once, as one `InvalidOption` whose `wrong` has a sentence for each option.
+Each field has a type that says which values it takes; what concerns several fields is a `model_validator`. All errors
+of a call are raised at once, as one `InvalidOption` whose `wrong` has a sentence for each option.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class PrimalDual(TabularLearner):
             self._derive_model()
             if self.rates.learned:
                 derive_bounds(self.window, self.rates.radii, state.lower, state.upper)
-        self.epoch = now  # last, so that `settle` begins anew what was interrupted
+        self.epoch = now  # last, so that `settle` repeats what was interrupted
 
     def _derive_model(self) -> None:
         """Derive the values of every pair that planning reads."""

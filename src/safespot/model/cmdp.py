@@ -293,7 +293,7 @@ class CMDP(Displayed):
             raise InvalidFile(f"{path} does not describe a CMDP: {exc}") from None
 
     def _parts(self) -> dict[str, Any]:
-        """Return the user's arrays, each as small as it is stored: the axis of steps is K."""
+        """Return the user's arrays, each as small as in storage: the axis of steps is K."""
         model = self.model
         parts = {name: array for name, array in model.P._asdict().items() if array.size}
         parts.update(rewards=_unspread(self.rewards, 0), constraints=_unspread(self.constraints, 1))

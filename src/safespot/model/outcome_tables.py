@@ -6,9 +6,9 @@ not say:
 - *What is limited.* Constraints are a function of an outcome, or an array; thresholds and senses are those of a
   `CMDP`.
 - *What an ended episode counts for.* Ours have H steps, so an ended one goes on in an absorbing state
-  (deviation D7), and somebody must say what each of these steps pays and counts: an `Ending`. With zeros that
-  nobody thought about, death looks safe (it costs nothing any more) or discharge looks like a failure (it shows
-  no safety any more).
+  (deviation D7), and the user must say what each of these steps pays and counts: an `Ending`. With zeros by
+  default, death would look safe (it costs nothing any more) or discharge like a failure (it shows no safety
+  any more).
 
 States 0 to n-1 are the table's own; after them comes one absorbing state per distinct `Ending`, in the order of their
 declaration. Only action 0 is admissible there, since nothing is decided.

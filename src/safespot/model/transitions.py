@@ -203,7 +203,7 @@ def pick(probabilities: Float, u: float) -> int:
     """Return the first index at which the cumulated probability passes u in [0,1).
 
     Rounding can leave the sum below u: then the last index with positive probability is taken. A short row is read to
-    its end, since nobody can guess where it could be left, and a wrong guess takes longer.
+    its end, since a branch that leaves it early would be mispredicted too often.
     """
     n, passed, last, total = probabilities.shape[0], 0, 0, 0.0
     for k in range(n):

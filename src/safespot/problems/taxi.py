@@ -43,6 +43,6 @@ def make(horizon: int = 20, fuel: float = 8.0) -> Problem:
 
 
 def _name(row: int, column: int, passenger: int, destination: int) -> str:
-    """Return a state in words, as Gymnasium numbers its parts."""
+    """Return the name of a state, whose parts Gymnasium numbers."""
     stands = ("red", "green", "yellow", "blue", "in the taxi")
     return f"taxi {row}/{column}, passenger {stands[passenger]}, to {stands[destination]}"

@@ -297,7 +297,7 @@ def state_totals(declared: Declared, weight: Float, sums: Float, x: Float) -> No
     2+2m+2i, …         its value
     2+4m+2i, …         its threshold
 
-    `x` has room for the first so many. A number is small where the evidence for a lower bound is weak, as `sequences`
+    `x` may end after any of these lines. A number is small where the evidence for a lower bound is weak, as `sequences`
     has it.
     """
     m = declared.least.shape[0]

@@ -67,7 +67,7 @@ class EnvTraining(Trainable):
         self.before = learner.state.pi.copy()  # the policy that played the last episode
 
     def advance(self, most: int | None = None) -> int:
-        """Play for about `CHUNK_SECONDS`, at most so many episodes; returns how many."""
+        """Play for about `CHUNK_SECONDS`, at most `most` episodes; return their number."""
         began, before = time.perf_counter(), self.seconds
         first = self.learner.episode
         last = self.last if most is None else min(self.last, first + most - 1)

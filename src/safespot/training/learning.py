@@ -41,7 +41,7 @@ class Trainable(ABC):
 
     @abstractmethod
     def advance(self, most: int | None = None) -> int:
-        """Play for about `CHUNK_SECONDS`, at most so many episodes; returns how many."""
+        """Play for about `CHUNK_SECONDS`, at most `most` episodes; return their number."""
 
     @abstractmethod
     def rows(self, which: slice) -> dict[str, Any]:

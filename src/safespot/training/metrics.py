@@ -87,7 +87,7 @@ def empty_record(episodes: Int, m: int) -> Record:
 
 
 def empty_tracker(S: int, A: int, m: int, finished: int) -> Tracker:
-    """Return a tracker without totals, after so many finished episodes."""
+    """Return a tracker without totals, after `finished` episodes."""
     return Tracker(
         values=np.zeros(1 + m),
         limits=np.zeros(m),

@@ -14,7 +14,7 @@ class Progress:
         self._bar = _bar()
 
     def show(self, done: int, seconds: float) -> None:
-        """Say that so many episodes are done, in so many seconds."""
+        """Show the number of `done` episodes, their rate and the time left."""
         rate = done / max(seconds, 1e-9)
         left = (self.total - done) / max(rate, 1e-9)
         text = f"{done:,} of {self.total:,} episodes, {rate:,.0f} a second, {left:,.0f} s left"

@@ -38,7 +38,7 @@ class Recorded(Displayed):
     regret: float | None  # cumulative; None where the optimum is unknown
     violations: Float  # [m]: cumulative
     violation_bounds: tuple[Float, Float]  # lower, upper [m]: what the episodes alone prove of it
-    learner: Learner  # as it is after the episode; to be read
+    learner: Learner  # after the episode; read-only
 
     def scalars(self) -> dict[str, float]:
         """Return every number by its name, as trackers take them: "value", "regret", "constraint/strain", …"""

@@ -70,7 +70,7 @@ class MLflow:
 
     Args:
         experiment: the name of the experiment, which is made where there is none.
-        tracking_uri: where MLflow keeps its runs; None: where MLflow itself is told to.
+        tracking_uri: where MLflow keeps its runs; None: MLflow's own setting.
         run_name: of the run; None: MLflow invents one.
 
     Examples:

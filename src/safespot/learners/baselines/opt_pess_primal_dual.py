@@ -17,7 +17,7 @@ Deviations.
    truncated values with bonuses.
 2. epsilon is at most half of the slack from the first episode on (the paper asks for it from some episode on);
    `tightening` scales it, since the constant of the paper leaves it at that bound for a very long time.
-3. No quantity depends on T but the radii, so that anytime use begins nothing anew. The first policy is uniform.
+3. No quantity depends on T but the radii, so that anytime use resets nothing. The first policy is uniform.
 """
 
 from __future__ import annotations

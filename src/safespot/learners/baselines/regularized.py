@@ -19,7 +19,7 @@ Deviations.
 2. Where the papers' constants are not explicit: ``tau = T^(-1/7)``, ``eta = T^(-5/7) / (H^2 (1 + m rho))``, ``step
    = eta``, which balance the bias of the regularization, of order sqrt(tau), with the drift of the steps. Each can
    be given.
-3. Data up to and including episode t make the policy of t+1. Anytime, policy and multipliers begin anew with every
+3. Data up to and including episode t make the policy of t+1. Anytime, policy and multipliers start over with every
    epoch.
 """
 

@@ -6,7 +6,7 @@ there are and how they respond is the simulator's matter (`tumor`): its trajecto
 `dosing.table`, are the transitions of this CMDP.
 
 States. Tumor classes of width 0.05 up to the lethal 0.4, times three classes of drug (parted at 0.15 and
-0.45), tumor first: `tumor class * 3 + drug class`; the last state is **death**, from which nobody returns.
+0.45), tumor first: `tumor class * 3 + drug class`; the last state is **death**, which is absorbing.
 S = 25.
 
 Actions. 0, 1/4, 1/2, 3/4 or all of the full dose rate. A = 5.

@@ -1,7 +1,7 @@
 """The table of `dosing`: counts of patients treated at random.
 
 Each patient is admitted and treated for 14 blocks, or until death. The first dose is drawn uniformly; after
-it, the dose stays as it was three times in four and is else drawn anew. Runs of one dose matter because what
+it, the dose stays the same three times in four and is else drawn again. Runs of one dose matter because what
 is hidden (normal and immune cells) remembers the doses before: with a new draw in every block, patients in a
 state would all have a middling past, and the table would promise more of a full dose, and threaten worse
 without any, than patients under steady treatment then get. Counted are the state on admission, the
@@ -9,7 +9,7 @@ transitions from each state under each dose, and the mean health in these blocks
 
     python -m safespot.problems.dosing.table [FILE]
 
-writes the table anew, by default where the package keeps it. It takes about a minute. One generator serves
+writes the table, by default over the one in the package. It takes about a minute. One generator serves
 all patients one after the other, so the counts of the first patients are never above those of more.
 """
 
@@ -57,7 +57,7 @@ def course(
 
 
 def tabulate(patients: int = PATIENTS, seed: int = SEED) -> CourseTable:
-    """Count the blocks of so many patients."""
+    """Count the blocks of `patients` patients."""
     rng = np.random.default_rng(seed)
     A = len(DOSES)
     table = CourseTable(
