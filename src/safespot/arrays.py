@@ -30,7 +30,7 @@ A = TypeVar("A", bound=NDArray)
 
 
 def frozen(array: A) -> A:
-    """The same array, read-only."""
+    """Return `array` itself, made read-only."""
     array.setflags(write=False)
     return array
 
@@ -38,7 +38,7 @@ def frozen(array: A) -> A:
 def as_floats(
     name: str, value: ArrayLike, *, error: Error = InvalidModel, missing: bool = False
 ) -> Float:
-    """`value` as a C-contiguous float64 array of finite numbers, always a copy.
+    """Return `value` as a C-contiguous float64 array of finite numbers, always a copy.
 
     With `missing`, NaN is let through.
     """
@@ -47,9 +47,9 @@ def as_floats(
         if raw.dtype.kind not in "fiub":
             raise TypeError(_what_else(raw))
         array = np.array(raw, dtype=np.float64, order="C")
-    except (TypeError, ValueError) as problem:
+    except (TypeError, ValueError) as exc:
         raise error(
-            f"{name} must be an array of real numbers, rectangular in shape; got {problem}."
+            f"{name} must be an array of real numbers, rectangular in shape; got {exc}."
         ) from None
     wrong = np.isinf(array) if missing else ~np.isfinite(array)
     if np.count_nonzero(wrong):  # a third of the time of any(), which tells for short episodes
@@ -60,7 +60,7 @@ def as_floats(
 
 
 def unmasked(value: Any) -> NDArray:
-    """`value` as an array; what a masked array hides is missing, NaN, whatever stands under its mask."""
+    """Return `value` as an array in which the entries that a masked array hides are NaN."""
     return np.asarray(_filled(value) if _hides(value) else value)
 
 
@@ -79,7 +79,7 @@ def _filled(value: Any) -> Any:
 
 
 def _what_else(raw: NDArray) -> str:
-    """What an array holds that is not of real numbers."""
+    """Describe the content of an array that is not one of real numbers: the number, or the kind of its entries."""
     if raw.ndim == 0:
         return f"{raw.item()!r:.60}"
     kinds = {"U": "texts", "S": "bytes", "c": "complex numbers", "M": "dates", "m": "durations"}
@@ -87,12 +87,12 @@ def _what_else(raw: NDArray) -> str:
 
 
 def first(mask: Bool) -> tuple[int, ...]:
-    """The index of the first True."""
+    """Return the index of the first True."""
     return tuple(int(k) for k in np.unravel_index(int(mask.argmax()), mask.shape))
 
 
 def place(axes: str, index: Sequence[int]) -> str:
-    """Where an entry is, in words: ``place("hs", (3, 7))`` is 'step 3, state 7'."""
+    """Return the words for an index: ``place("hs", (3, 7))`` is 'step 3, state 7'."""
     return ", ".join(f"{AXES[axis]} {k}" for axis, k in zip(axes, index, strict=True))
 
 
@@ -125,19 +125,19 @@ def as_count(
     most: int | None = LARGEST,
     error: Error = InvalidModel,
 ) -> int:
-    """`value` as an int from `least` to `most` (None: any); bool and float are refused."""
+    """Return `value` as an int from `least` to `most` (None: any); raise for others, and for bool and float."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
         raise error(f"{name} must be a whole number, got {value!r}.")
     if value < least:
         raise error(f"{name} must be at least {least}, got {value}.")
     if most is not None and value > most:
-        shown = value if value < 10**30 else f"a number of {int(value).bit_length()} bits"
-        raise error(f"{name} must be at most {most}, got {shown}.")
+        text = value if value < 10**30 else f"a number of {int(value).bit_length()} bits"
+        raise error(f"{name} must be at most {most}, got {text}.")
     return int(value)
 
 
 def as_policy(value: ArrayLike, shape: tuple[int, int, int], mask: Bool | None = None) -> Policy:
-    """`value` as a policy ``[H,S,A]``; a stationary ``[S,A]`` is repeated over the steps.
+    """Return `value` as a policy ``[H,S,A]``; a stationary ``[S,A]`` is repeated over the steps.
 
     Rows must be distributions and must put nothing on an inadmissible action (`mask` ``[K,S,A]``).
     """
@@ -175,7 +175,7 @@ MARKS = ("clipped", "rejected", "unfinished", "hint_total")  # the other fields:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Episode(Displayed):
-    """What was seen in one episode, in the user's own senses and units.
+    """Observations of one episode, in the user's own senses and units.
 
     A row of `thresholds` that is NaN in every constraint says that this step carried no threshold
     sample (deviation D7). What a masked array hides is missing, as NaN is.
@@ -235,10 +235,10 @@ class Episode(Displayed):
             as_count(name, getattr(self, name), least=0, error=InvalidEpisode)
         if missing and not np.isnan(rewards).any():
             raise InvalidEpisode("an unfinished episode has NaN for the rewards that never came.")
-        lacking = np.isnan(constraints).any(axis=1) & ~np.isnan(rewards) if missing else np.zeros(H)
-        if lacking.any():
+        gaps = np.isnan(constraints).any(axis=1) & ~np.isnan(rewards) if missing else np.zeros(H)
+        if gaps.any():
             raise InvalidEpisode(
-                f"constraints at step {int(lacking.argmax())} are missing, and its reward is not. A step of which "
+                f"constraints at step {int(gaps.argmax())} are missing, and its reward is not. A step of which "
                 "something never came has NaN for its reward."
             )
         self.__dict__.update(unfinished=missing, hint_total=bool(self.hint_total))
@@ -253,7 +253,7 @@ class Episode(Displayed):
 
     @classmethod
     def trusted(cls, *arrays: Any, **marks: int) -> Episode:
-        """An episode of arrays that were made for it and have been checked where they were made."""
+        """Return an episode of arrays that were made for it and have been checked where they were made."""
         episode = object.__new__(cls)
         episode._keep(*arrays)
         episode.__dict__.update(marks)
@@ -282,8 +282,8 @@ class Episode(Displayed):
 def _indices(name: str, value: ArrayLike) -> Int:
     try:
         raw = unmasked(value)
-    except ValueError as problem:
-        raise InvalidEpisode(f"{name} must be a list of whole numbers; got {problem}.") from None
+    except ValueError as exc:
+        raise InvalidEpisode(f"{name} must be a list of whole numbers; got {exc}.") from None
     if raw.dtype.kind not in "iu" or raw.ndim != 1:
         raise InvalidEpisode(
             f"{name} must be a list of whole numbers; got type {raw.dtype} with shape {raw.shape}."
@@ -296,7 +296,7 @@ def _indices(name: str, value: ArrayLike) -> Int:
 
 
 def _thresholds(value: ArrayLike, shape: tuple[int, ...]) -> Float:
-    """Threshold signals ``[H,m]``: finite, but for steps without any sample (all NaN, D7)."""
+    """Check threshold signals ``[H,m]``: finite, but for steps without any sample (all NaN, D7)."""
     array = as_floats("thresholds", value, error=InvalidEpisode, missing=True)
     if array.shape != shape:
         raise InvalidEpisode(

@@ -1,4 +1,4 @@
-"""How objects show themselves: a short line in a terminal, a small table with a chart in a notebook.
+"""Displays of objects: a short line in a terminal, a small table with a chart in a notebook.
 
     class Solution(Displayed):
         def _facts(self): return {"value": self.value, …}
@@ -25,13 +25,13 @@ class Displayed:
     """An object that shows itself in a line, and in notebooks as a table."""
 
     def _facts(self) -> Mapping[str, Any]:
-        """What is worth telling, by name; a record tells its fields."""
+        """Return the values to display by name; the fields, for a record."""
         if is_dataclass(self):
             return {field.name: getattr(self, field.name) for field in fields(self) if field.repr}
         return {}
 
     def _chart(self) -> str:
-        """An SVG picture; none by default."""
+        """Return an SVG picture; none by default."""
         return ""
 
     def __repr__(self) -> str:
@@ -42,13 +42,13 @@ class Displayed:
 
 
 def line(title: str, facts: Mapping[str, Any]) -> str:
-    """``<Title name value, name value>``."""
-    told = ", ".join(f"{name.replace('_', ' ')} {said(value)}" for name, value in facts.items())
-    return f"<{title} {told}>" if told else f"<{title}>"
+    """Return the line ``<Title name value, name value>``."""
+    text = ", ".join(f"{name.replace('_', ' ')} {said(value)}" for name, value in facts.items())
+    return f"<{title} {text}>" if text else f"<{title}>"
 
 
 def table(title: str, facts: Mapping[str, Any], chart: str = "") -> str:
-    """The same for a notebook; every text is escaped."""
+    """Return the facts as a table of HTML for a notebook; every text is escaped."""
     rows = "".join(
         f'<tr><th style="text-align:left">{escape(name.replace("_", " "))}</th>'
         f'<td style="text-align:left">{escape(said(value))}</td></tr>'
@@ -59,7 +59,7 @@ def table(title: str, facts: Mapping[str, Any], chart: str = "") -> str:
 
 
 def said(value: Any) -> str:
-    """A value in few characters: numbers with four digits, long arrays by their shape."""
+    """Return a value in few characters: numbers with four digits, long arrays by their shape."""
     if isinstance(value, str):
         return value if len(value) <= LONG else f"{value[: LONG - 1]}…"
     if value is None or isinstance(value, bool):
@@ -88,7 +88,7 @@ def _array(value: Any, shape: tuple[int, ...]) -> str:
 
 
 def curves(x: Iterable[float], lines: Mapping[str, Iterable[float]]) -> str:
-    """A small picture of lines over a logarithmic axis of episodes."""
+    """Draw lines over a logarithmic axis of episodes as a small picture."""
     steps = [math.log10(max(float(each), 1.0)) for each in x]
     drawn = {name: [float(each) for each in line] for name, line in lines.items()}
     heights = [each for line in drawn.values() for each in line if math.isfinite(each)]
@@ -116,7 +116,7 @@ def curves(x: Iterable[float], lines: Mapping[str, Iterable[float]]) -> str:
 
 
 def intervals(bounds: Mapping[str, tuple[float, float]]) -> str:
-    """A small picture of intervals, a row each, and where 0 is."""
+    """Draw intervals as a small picture, a row each, with a line at 0."""
     ends = [0.0, *(float(end) for pair in bounds.values() for end in pair)]
     low, high = min(ends), max(ends)
     span = (high - low) or 1.0
@@ -137,5 +137,5 @@ def intervals(bounds: Mapping[str, tuple[float, float]]) -> str:
 
 
 def picture(content: str) -> str:
-    """An SVG picture of the size that a table has beside it."""
+    """Return an SVG picture of the size that a table has beside it."""
     return f'<svg width="{WIDTH}" height="{HEIGHT}" role="img">{content}</svg>'

@@ -111,8 +111,8 @@ class DiskError(SafespotError, OSError):
         >>> import safespot as ss
         >>> try:  # a folder that is full, read-only, or gone
         ...     ss.problems.make("machine").cmdp.save("machine.safetensors")
-        ... except ss.errors.DiskError as problem:
-        ...     print(problem)
+        ... except ss.errors.DiskError as exc:
+        ...     print(exc)
 
     """
 
@@ -177,8 +177,8 @@ class MissingPackage(SafespotError, ImportError):
         >>> import safespot as ss
         >>> try:  # needs the extra safespot[icu]
         ...     problem = ss.problems.make("icu-sepsis")
-        ... except ss.errors.MissingPackage as problem:
-        ...     print(problem)
+        ... except ss.errors.MissingPackage as exc:
+        ...     print(exc)
 
     """
 
@@ -223,19 +223,19 @@ class SolverError(SafespotError, RuntimeError):
     """
 
 
-def unknown(what: str, name: object, names: Collection[str]) -> str:
-    """The message for a name that is none of `names`, with the nearest of them.
+def unknown(kind: str, name: object, names: Collection[str]) -> str:
+    """Return the message for a name that is none of `names`, with the nearest of them.
 
     >>> print(unknown("option", "policy_stp", ["dual_step", "policy_step"]))
     unknown option 'policy_stp'; did you mean `policy_step`? Expected one of: dual_step, policy_step.
     """
     hint = nearest(name, names) or "."
-    expected = f"one of: {', '.join(names)}" if names else f"no {what}"
-    return f"unknown {what} {name!r}{hint} Expected {expected}."
+    expected = f"one of: {', '.join(names)}" if names else f"no {kind}"
+    return f"unknown {kind} {name!r}{hint} Expected {expected}."
 
 
 def nearest(name: object, names: Collection[str]) -> str:
-    """The question after the name that was probably meant; nothing where none is near."""
+    """Return the question after the name that was probably meant; '' where none is near."""
     near = difflib.get_close_matches(str(name).lower(), names, n=1)
     return f"; did you mean `{near[0]}`?" if near else ""
 
@@ -246,7 +246,7 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     while caller.f_back is not None and caller.f_code.co_filename.startswith(PACKAGE):
         caller = caller.f_back
     if not caller.f_code.co_filename.startswith(PACKAGE):
-        frame = caller  # else nobody outside has called: a thread or a command of our own
+        frame = caller  # else the call began in the package: a thread or a command
     warnings.warn_explicit(
         message,
         category,

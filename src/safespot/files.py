@@ -52,7 +52,7 @@ def write_arrays(
 
 
 def pack(kind: str, arrays: dict[str, NDArray], about: dict[str, Any]) -> bytes:
-    """The bytes of such a file."""
+    """Return the bytes of a file that `read_arrays` reads."""
     from safetensors.numpy import save
 
     version = FORMATS.get(kind, FORMAT)
@@ -67,7 +67,7 @@ def pack(kind: str, arrays: dict[str, NDArray], about: dict[str, Any]) -> bytes:
 
 
 def read_arrays(path: str | Path, kind: str) -> tuple[dict[str, NDArray], dict[str, Any]]:
-    """The arrays and the description that `write_arrays` stored; damage is an `InvalidFile`."""
+    """Return the arrays and the description that `write_arrays` stored; raise `InvalidFile` for damage."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
@@ -78,7 +78,7 @@ def read_arrays(path: str | Path, kind: str) -> tuple[dict[str, NDArray], dict[s
         whole = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
         header = json.loads(whole["__metadata__"]["safespot"])
         expected = header.pop("blake2b")
-        found, version, about = header["kind"], header["version"], header["about"]
+        stored_kind, version, about = header["kind"], header["version"], header["about"]
     except (
         SafetensorError,
         ValueError,
@@ -86,17 +86,17 @@ def read_arrays(path: str | Path, kind: str) -> tuple[dict[str, NDArray], dict[s
         TypeError,
         AttributeError,
         RecursionError,
-    ) as problem:
+    ) as exc:
         raise InvalidFile(
-            f"{path} is not a safespot file or is damaged ({type(problem).__name__}: {problem}). "
+            f"{path} is not a safespot file or is damaged ({type(exc).__name__}: {exc}). "
             "Restore it from a copy."
         ) from None
     if checksum(arrays, header) != expected:
         raise InvalidFile(
             f"{path} is damaged: its checksum does not match. Restore it from a copy."
         )
-    if found != kind:
-        raise InvalidFile(f"{path} holds a {found}, expected a {kind}.")
+    if stored_kind != kind:
+        raise InvalidFile(f"{path} holds a {stored_kind}, expected a {kind}.")
     check_version(path, version, FORMATS.get(kind, FORMAT), header.get("safespot"))
     if not isinstance(about, dict):
         raise InvalidFile(
@@ -109,96 +109,94 @@ class OtherVersion(InvalidFile):
     """A file or folder that another version of safespot wrote."""
 
 
-def check_version(path: str | Path, found: Any, expected: int, writer: Any = None) -> None:
+def check_version(path: str | Path, file_format: Any, expected: int, writer: Any = None) -> None:
     """Raise unless a file has the format that is read here; say which version wrote it and which one runs."""
-    if found == expected and isinstance(found, int):
+    if file_format == expected and isinstance(file_format, int):
         return
-    earlier = isinstance(found, int) and found < expected
+    earlier = isinstance(file_format, int) and file_format < expected
     unnamed = "an earlier version of safespot" if earlier else "a later version of safespot"
     version = f"safespot {writer}" if isinstance(writer, str) else unnamed
     raise OtherVersion(
-        f"{path} was written by {version} in format {found!r}; this is safespot {__version__}, which reads "
-        f"format {expected}. " + ("Make it anew." if earlier else "Upgrade safespot.")
+        f"{path} was written by {version} in format {file_format!r}; this is safespot {__version__}, which reads "
+        f"format {expected}. " + ("Make it again." if earlier else "Upgrade safespot.")
     )
 
 
 def stored_checksum(path: Path) -> str:
-    """The checksum that a file of arrays carries: it names its content, if the file is whole."""
+    """Return the checksum that a file of arrays carries; it identifies the content, if the file is whole."""
     try:
         with path.open("rb") as file:
             size = int.from_bytes(file.read(8), "little")
             whole = json.loads(file.read(min(size, path.stat().st_size)))
         return str(json.loads(whole["__metadata__"]["safespot"])["blake2b"])
-    except OSError as problem:
-        raise failure(f"cannot read {path}", problem) from None
+    except OSError as exc:
+        raise failure(f"cannot read {path}", exc) from None
     except (ValueError, KeyError, TypeError, RecursionError):
         raise InvalidFile(f"{path} is damaged: it carries no checksum.") from None
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """The content of a file."""
+    """Return the content of a file."""
     try:
         return as_path(path).read_bytes()
-    except OSError as problem:
-        raise failure(f"cannot read {path}", problem) from None
+    except OSError as exc:
+        raise failure(f"cannot read {path}", exc) from None
 
 
-def failure(what: str, problem: OSError, more: str = "") -> SafespotError:
-    """What could not be done and why, as the error that it is: of the disk, or of what was asked for."""
-    if isinstance(problem, SafespotError):  # a `DiskError` says it already
-        return problem
-    message = f"{what}: {problem.strerror or problem}.{more}"
-    if problem.errno not in FAILURES:
+def failure(action: str, exc: OSError, more: str = "") -> SafespotError:
+    """Return the error for a failed operation: a `DiskError` where the disk failed, else an `InvalidFile`."""
+    if isinstance(exc, SafespotError):  # a `DiskError` says it already
+        return exc
+    message = f"{action}: {exc.strerror or exc}.{more}"
+    if exc.errno not in FAILURES:
         return InvalidFile(message)
     error = DiskError(message)
-    error.errno = problem.errno
+    error.errno = exc.errno
     return error
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:
-    """A folder for temporary files."""
+    """Make a folder for temporary files."""
     try:
         return tempfile.TemporaryDirectory(prefix="safespot-")
-    except (
-        OSError
-    ) as problem:  # tempfile finds no place where every disk is full, and does not say why
+    except OSError as exc:  # tempfile finds no place where every disk is full, and does not say why
         raise DiskError(
-            f"cannot make a folder for temporary files: {problem.strerror or problem}."
+            f"cannot make a folder for temporary files: {exc.strerror or exc}."
         ) from None
 
 
-def check_memory(path: str | Path, asked: int) -> None:
+def check_memory(path: str | Path, n_bytes: int) -> None:
     """Raise where a file asks for more memory than it may; what it holds itself does not count."""
     try:
         room = int(os.environ.get("SAFESPOT_MEMORY", MEMORY))
     except ValueError:
         raise InvalidFile("SAFESPOT_MEMORY must be a whole number of bytes.") from None
-    if asked > room:
+    if n_bytes > room:
         raise InvalidFile(
-            f"{path} asks for {asked:,} bytes of memory, more than the {room:,} that a file may ask for. If it is "
-            f"meant, set the environment variable SAFESPOT_MEMORY to {asked} or more."
+            f"{path} asks for {n_bytes:,} bytes of memory, more than the {room:,} that a file may ask for. If it is "
+            f"meant, set the environment variable SAFESPOT_MEMORY to {n_bytes} or more."
         )
 
 
 def as_path(path: str | Path) -> Path:
-    """A path that the operating system can take."""
-    if path == "":  # Path("") is the folder that one is in, which nobody meant
+    """Return `path` as a Path that the operating system can take; raise `InvalidFile` otherwise."""
+    if path == "":  # Path("") would be the current folder
         raise InvalidFile("a path is empty; give the name of a file or a folder.")
     if not isinstance(path, (str, Path)) or "\0" in str(path):
         raise InvalidFile(f"a path must be a string or a Path, got {path!r}.")
     try:
         os.lstat(path)
-    except OSError as problem:
-        if problem.errno == errno.ENAMETOOLONG:
-            raise failure(f"{str(path)[:60]}… cannot be a path", problem) from None
+    except OSError as exc:
+        if exc.errno == errno.ENAMETOOLONG:
+            raise failure(f"{str(path)[:60]}… cannot be a path", exc) from None
     return Path(path)
 
 
 class Disk:
-    """Everything that is ever done to a disk, so that a test can put one here that fails."""
+    """The operations on disks, in one object that a test can replace by one that fails."""
 
     def write(self, path: Path, data: bytes, mode: int = 0o666) -> None:
-        """A new file that holds `data`, synced; the file object goes on after short writes."""
+        """Make a file that holds `data`, synced; the file object goes on after short writes."""
         with open(path, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             self.fill(file, data)
             self.sync(file.fileno())
@@ -228,7 +226,7 @@ class Disk:
         syscalls.sync_data(descriptor)
 
     def make_folder(self, path: Path) -> None:
-        """A new folder, its name on the disk."""
+        """Make a folder, and have its name on the disk."""
         path.mkdir()
         self.sync_folder(path.parent)
 
@@ -251,13 +249,13 @@ disk = Disk()
 def replace(path: Path, data: bytes, *, private: bool = False) -> None:
     """Put `data` at `path` so that after a crash the old or the new content is there, whole.
 
-    With `private`, nobody but its owner may read the file.
+    With `private`, only its owner may read the file.
     """
     replace_all({path: data}, private=private)
 
 
 def replace_all(files: Mapping[Path, bytes], *, private: bool = False) -> None:
-    """The same for several files of one folder, each by itself, with one sync of the folder for all.
+    """Put several files of one folder in place as `replace` does, with one sync of the folder for all.
 
     They are synced at the same time, which a disk does in one go.
     """
@@ -275,27 +273,25 @@ def replace_all(files: Mapping[Path, bytes], *, private: bool = False) -> None:
                 list(threads.map(write, temporary.values(), files.values()))
         for path, source in temporary.items():
             disk.rename(source, path)
-    except BaseException as problem:  # Ctrl-C too must not leave the temporary files behind
+    except BaseException as exc:  # Ctrl-C too must not leave the temporary files behind
         for source in temporary.values():
             with contextlib.suppress(OSError):
                 disk.remove(source)
-        if not isinstance(problem, OSError):
+        if not isinstance(exc, OSError):
             raise
-        raise failure(
-            f"cannot write {path}", problem, " What was there before is untouched."
-        ) from None
+        raise failure(f"cannot write {path}", exc, " What was there before is untouched.") from None
     for folder in {path.parent for path in files}:
         try:
             disk.sync_folder(folder)
-        except OSError as problem:
+        except OSError as exc:
             raise DiskError(
                 f"{path} is written, but it may not survive a crash: its folder cannot be synced "
-                f"({problem.strerror})."
+                f"({exc.strerror})."
             ) from None
 
 
 def checksum(arrays: dict[str, NDArray], header: dict[str, Any]) -> str:
-    """BLAKE2b over names, types, shapes and bytes of `arrays` and the JSON-able `header`."""
+    """Return the BLAKE2b digest of names, types, shapes and bytes of `arrays` and of the JSON-able `header`."""
     digest = hashlib.blake2b(digest_size=32)
     digest.update(json.dumps(header, sort_keys=True).encode())
     for name in sorted(arrays):

@@ -1,6 +1,6 @@
-"""Names and units: what states, actions and limits are called wherever people read of them.
+"""Names of states, actions and limits, and units, for everything that people read.
 
-Nothing is computed with them. Whoever describes a problem, a table, a log or an environment may give them, they travel
+Nothing is computed with them. The description of a problem, a table, a log or an environment may have them, they travel
 with its interface, and a learner hands them on to its certificates, runs and policies.
 """
 
@@ -20,7 +20,7 @@ UNITS = ("reward", "constraints")
 
 @dataclass(frozen=True)
 class Names(Displayed):
-    """What states, actions and limits are called, and what rewards and limits are measured in; None: by number.
+    """Names of states, actions and limits, and units of rewards and limits; None: by number.
 
     Examples:
         >>> import safespot as ss
@@ -41,23 +41,23 @@ class Names(Displayed):
     limit_units: tuple[str, ...] | None = None  # [m]: of an episode's sums
 
     def state(self, s: int) -> str:
-        """What state s is called."""
+        """Return the name of state s, or 'state s'."""
         return f"state {s}" if self.states is None else self.states[s]
 
     def action(self, a: int) -> str:
-        """What action a is called."""
+        """Return the name of action a, or 'action a'."""
         return f"action {a}" if self.actions is None else self.actions[a]
 
     def limit(self, i: int) -> str:
-        """What constraint i is called."""
+        """Return the name of constraint i, or 'constraint i'."""
         return f"constraint {i}" if self.limits is None else self.limits[i]
 
     def unit(self, i: int) -> str:
-        """What constraint i is measured in, over an episode; empty: nobody has said."""
+        """Return the unit of constraint i's sum over an episode; '' if none is declared."""
         return "" if self.limit_units is None else self.limit_units[i]
 
     def quantity(self, i: int) -> str:
-        """Constraint i with its unit, as an axis or a column of a table has it."""
+        """Return the name of constraint i with its unit, as an axis or a column of a table has it."""
         return _with_unit(self.limit(i), self.unit(i))
 
     @property
@@ -67,14 +67,14 @@ class Names(Displayed):
 
     @property
     def of_limits(self) -> Names:
-        """Those of limits and reward alone, which a certificate has."""
+        """The names of limits and units alone, which a certificate has."""
         return replace(self, states=None, actions=None)
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What it was made of, as an interface has it; JSON can hold it."""
-        said = (("reward", self.reward_unit), ("constraints", self.limit_units))
-        units = {key: value for key, value in said if value}
+        """The arguments of `make_names`, as an interface has them; JSON can hold them."""
+        pairs = (("reward", self.reward_unit), ("constraints", self.limit_units))
+        units = {key: value for key, value in pairs if value}
         return {
             "state_names": self.states,
             "action_names": self.actions,
@@ -84,9 +84,9 @@ class Names(Displayed):
 
     @property
     def as_json(self) -> dict[str, Any]:
-        """The same as JSON gives it back."""
-        found: dict[str, Any] = json.loads(json.dumps(self.arguments))
-        return found
+        """The arguments as they come back from JSON: lists in place of tuples."""
+        plain: dict[str, Any] = json.loads(json.dumps(self.arguments))
+        return plain
 
 
 UNNAMED = Names()
@@ -103,16 +103,16 @@ def make_names(
 ) -> Names:
     """Check names and units against the `sizes` S, A and m."""
     S, A, m = sizes
-    given = {} if units is None else units
-    if not isinstance(given, Mapping):
+    declared = {} if units is None else units
+    if not isinstance(declared, Mapping):
         raise error(
             "units must be a dict: {'reward': 'blocks of full health', 'constraints': ['full doses']}; "
             f"got {units!r}."
         )
-    for key in given:
+    for key in declared:
         if key not in UNITS:
             raise error(f"units: {unknown('key', key, UNITS)}")
-    reward = given.get("reward", "")
+    reward = declared.get("reward", "")
     if not isinstance(reward, str):
         raise error(f"the unit of the reward must be a text, got {reward!r}.")
     return Names(
@@ -121,26 +121,26 @@ def make_names(
         limits=_texts("limit_names", limit_names, m, error),
         reward_unit=str(reward),
         limit_units=_texts(
-            "units of constraints", given.get("constraints"), m, error, distinct=False
+            "units of constraints", declared.get("constraints"), m, error, distinct=False
         ),
     )
 
 
 def _texts(
-    what: str, value: Any, count: int, error: Error, *, distinct: bool = True
+    name: str, value: Any, count: int, error: Error, *, distinct: bool = True
 ) -> tuple[str, ...] | None:
-    """One text for each; no two alike, where they tell things apart."""
+    """Check that there is one text for each of `count`, all different where `distinct`; None stays None."""
     if value is None:
         return None
     listed = isinstance(value, Iterable) and not isinstance(value, str | Mapping)
     each = tuple(value) if listed else (None,)
     if not all(isinstance(text, str) and (text.strip() or not distinct) for text in each):
-        raise error(f"{what} must be texts, one for each of {count}; got {value!r}.")
+        raise error(f"{name} must be texts, one for each of {count}; got {value!r}.")
     if len(each) != count:
-        raise error(f"{what} has {len(each)} texts; expected one for each of {count}.")
+        raise error(f"{name} has {len(each)} texts; expected one for each of {count}.")
     if distinct and len(set(each)) < count:
         twice = next(text for text in each if each.count(text) > 1)
-        raise error(f"{what} has {twice!r} twice; expected different names.")
+        raise error(f"{name} has {twice!r} twice; expected different names.")
     return tuple(str(text) for text in each)
 
 

@@ -26,7 +26,7 @@ Recipe = dict[str, Any]
 
 
 class Numbering(NamedTuple):
-    """How many states there are, which of them an observation is, and the recipe of that."""
+    """A map of observations to numbers of states, with the recipe that it was made from."""
 
     states: int
     number: Callable[[Any], int]
@@ -34,12 +34,12 @@ class Numbering(NamedTuple):
 
 
 def numbering(recipe: Recipe) -> Numbering:
-    """The numbering of a recipe; `InvalidFile` where it is none."""
+    """Return the numbering of a recipe; raise `InvalidFile` where it is none."""
     try:
         ((kind, value),) = recipe.items()
         return Numbering(*KINDS[kind](value), recipe)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as problem:
-        raise InvalidFile(f"{recipe!r} numbers no observations: {problem!r}.") from None
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as exc:
+        raise InvalidFile(f"{recipe!r} numbers no observations: {exc!r}.") from None
 
 
 def _whole(value: Any) -> tuple[int, Callable[[Any], int]]:
@@ -83,7 +83,7 @@ def _keys(value: Any) -> tuple[int, Callable[[Any], int]]:
 def _product(
     recipes: Iterable[Recipe], split: Callable[[Any], Iterable[Any]]
 ) -> tuple[int, Callable[[Any], int]]:
-    """Combinations of the parts that an observation is split into."""
+    """Return the number of combinations of an observation's parts, and the function that numbers them."""
     pairs = [numbering(recipe)[:2] for recipe in recipes]
 
     def number(seen: Any) -> int:

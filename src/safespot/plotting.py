@@ -1,4 +1,4 @@
-"""Plots in Altair for notebooks and pages of one's own: curves of a run, a policy, the intervals of a certificate.
+"""Plots in Altair for notebooks and web pages: curves of a run, a policy, the intervals of a certificate.
 
 Each function takes plain numbers and returns an `altair.Chart`, which can be changed, combined and saved as any other.
 Altair comes with the extra ``safespot[notebook]``.
@@ -23,7 +23,7 @@ Row = dict[str, Any]
 
 
 def altair() -> Any:
-    """The package, if it is installed."""
+    """Import the package Altair; raise `MissingPackage` where it is not installed."""
     try:
         import altair
     except ImportError:
@@ -34,7 +34,7 @@ def altair() -> Any:
 
 
 def curve_chart(rows: Sequence[Row], y: str) -> Any:
-    """Lines over episodes, with bands where rows have `low` and `high`; a panel for each `panel`.
+    """Draw lines over episodes, with bands where rows have `low` and `high`; a panel for each `panel`.
 
     A row has an episode, the `line` that it belongs to, its `panel`, and `y`, or `low` and `high`.
     """
@@ -43,7 +43,7 @@ def curve_chart(rows: Sequence[Row], y: str) -> Any:
     scale = alt.Scale(type="log", nice=False) if first > 0 else alt.Scale(nice=False)
     x = alt.X("episode:Q", title="episode", scale=scale)
     color = alt.Color("line:N", title=None)
-    told = ["line:N", "episode:Q", "y:Q", "low:Q", "high:Q"]
+    tooltip = ["line:N", "episode:Q", "y:Q", "low:Q", "high:Q"]
     chart = alt.Chart()
     band = (
         chart.transform_filter("isValid(datum.low)")
@@ -53,7 +53,7 @@ def curve_chart(rows: Sequence[Row], y: str) -> Any:
     line = (
         chart.transform_filter("isValid(datum.y)")
         .mark_line()
-        .encode(x=x, y=alt.Y("y:Q", title=y), color=color, tooltip=told)
+        .encode(x=x, y=alt.Y("y:Q", title=y), color=color, tooltip=tooltip)
     )
     layers = alt.layer(band, line).properties(width=WIDTH, height=HEIGHT)
     data = alt.Data(values=list(rows))
@@ -65,17 +65,17 @@ def curve_chart(rows: Sequence[Row], y: str) -> Any:
 
 
 def policy_chart(policy: Policy, names: Names, visits: Float) -> Any:
-    """The probability of each action over steps and states, for the states with the most `visits` ``[H,S]``."""
+    """Draw each action's probability over steps and states, for the states with the most `visits` ``[H,S]``."""
     alt = altair()
     met = visits.sum(axis=0)
-    shown = [int(s) for s in np.argsort(-met, kind="stable")[:STATES] if met[s] > 0.0]
+    top_states = [int(s) for s in np.argsort(-met, kind="stable")[:STATES] if met[s] > 0.0]
     rows = [
         {
             "step": h, "state": names.state(s), "action": names.action(a),
             "probability": float(p), "visits": float(visits[h, s]),
         }
         for h in range(len(policy))
-        for s in sorted(shown)
+        for s in sorted(top_states)
         if visits[h, s] > 0.0
         for a, p in enumerate(policy[h, s])
     ]  # fmt: skip
@@ -85,7 +85,7 @@ def policy_chart(policy: Policy, names: Names, visits: Float) -> Any:
         .mark_rect()
         .encode(
             x=alt.X("step:O"),
-            y=alt.Y("state:N", title=None, sort=[names.state(s) for s in sorted(shown)]),
+            y=alt.Y("state:N", title=None, sort=[names.state(s) for s in sorted(top_states)]),
             color=alt.Color("probability:Q", scale=alt.Scale(domain=[0, 1], scheme="blues")),
             column=alt.Column("action:N", title=None, sort=actions),
             tooltip=["state:N", "step:O", "action:N", "probability:Q", "visits:Q"],
@@ -94,7 +94,7 @@ def policy_chart(policy: Policy, names: Names, visits: Float) -> Any:
 
 
 def interval_chart(rows: Sequence[Row], x: str) -> Any:
-    """Intervals from `low` to `high`, a row for each `name`, colored by `verdict`, beside a line at 0."""
+    """Draw intervals from `low` to `high`, a row for each `name`, colored by `verdict`, with a line at 0."""
     alt = altair()
     color = alt.Color(
         "verdict:N", scale=alt.Scale(domain=["safe", "unsafe", "unknown"], range=COLORS)

@@ -1,4 +1,4 @@
-"""What depends on the system: locks that die with their process, syncs that reach the disk, interrupts, limits.
+"""Calls that depend on the system: locks that die with their process, syncs that reach the disk, interrupts, limits.
 
 The only module that asks which system this is, by whether it has a call, when the call is needed.
 """
@@ -35,8 +35,8 @@ def sync(descriptor: int) -> None:
     if fcntl is not None and hasattr(fcntl, "F_FULLFSYNC"):
         try:
             fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
-        except OSError as problem:  # disks of a network do not know it
-            if problem.errno not in UNSUPPORTED:
+        except OSError as exc:  # disks of a network do not know it
+            if exc.errno not in UNSUPPORTED:
                 raise
         else:
             return
@@ -64,7 +64,7 @@ def sync_folder(folder: Path, sync: Callable[[int], None] = sync) -> None:
 
 @contextlib.contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Processes that are started in here begin with SIGINT blocked, where the system can do that."""
+    """Have the processes that start in this block begin with SIGINT blocked, where the system can do that."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
@@ -118,7 +118,7 @@ class Lock:
         _held.add(self)
 
     def is_at(self, path: Path) -> bool:
-        """Whether the path still names this file, and no other that took its place."""
+        """Return whether the path still names this file, and no other that took its place."""
         try:
             there = os.stat(path, follow_symlinks=False)
         except OSError:
@@ -138,7 +138,7 @@ class Lock:
 
 
 def take_lock(path: Path, *, create: bool = False) -> Lock | None:
-    """The locked file at `path`; None: another has it. No link is followed, and nothing but a file is opened."""
+    """Lock the file at `path` and return it; None: another has it. No link is followed, and only a file is opened."""
     flags = os.O_RDWR | (os.O_CREAT if create else 0)
     for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"):
         flags |= getattr(os, name, 0)
@@ -156,7 +156,7 @@ def take_lock(path: Path, *, create: bool = False) -> Lock | None:
 
 
 def _lock(descriptor: int) -> bool:
-    """Whether the file is now locked for us."""
+    """Try to lock the file, without waiting; return whether this process has the lock."""
     try:
         if fcntl is not None:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -164,15 +164,15 @@ def _lock(descriptor: int) -> bool:
             os.lseek(descriptor, BYTE, os.SEEK_SET)
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
             os.lseek(descriptor, 0, os.SEEK_SET)
-    except OSError as problem:
-        if problem.errno in BUSY:
+    except OSError as exc:
+        if exc.errno in BUSY:
             return False
         raise
     return True
 
 
 def raise_limit_of_files() -> None:
-    """As many open files as the system allows: connections of a server are files, and a learner needs its own."""
+    """Raise the limit of open files as far as the system allows: a server's connections and learners need them."""
     try:
         import resource
     except ImportError:  # Windows, which has no such limit
@@ -185,7 +185,7 @@ _held: weakref.WeakSet[Lock] = weakref.WeakSet()
 
 
 def _give_up() -> None:
-    """In a forked process: what the parent has locked is the parent's."""
+    """Release the inherited locks in a forked process; the parent keeps its own."""
     for lock in list(_held):
         lock.release()
 

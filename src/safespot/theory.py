@@ -1,4 +1,4 @@
-"""What the paper promises, as functions: the radius of Theorem 1, when learning can begin, and the bounds.
+"""The paper's promises as functions: the radius of Theorem 1, when learning can begin, and the bounds.
 
 Everything is in inside units (signals in [0,1], regret and violation in sums of them).
 `docs/notes-on-the-paper.md` derives the explicit bounds and says where they differ from the paper's text.
@@ -39,7 +39,7 @@ def threshold_radius(
     delta: float = 0.05,
     threshold_scale: float = 1.0,
 ) -> float:
-    """Theorem 1: how far a threshold's mean over n samples of a step can be from the truth.
+    """Return the radius of a threshold's mean over n samples of a step (Theorem 1).
 
     Examples:
         >>> from safespot import theory
@@ -56,7 +56,7 @@ def threshold_radius(
 def bonus(
     S: int, A: int, H: int, m: int, T: int, n: int, *, delta: float = 0.05, bonus_scale: float = 1.0
 ) -> float:
-    """Eq. opt-p: the bonus of a pair after n visits (infinite before the first, D8).
+    """Return the bonus of a pair after n visits (eq. opt-p; infinite before the first, D8).
 
     Examples:
         >>> from safespot import theory
@@ -81,7 +81,7 @@ def visits_to_leave_cap(
     delta: float = 0.05,
     bonus_scale: float = 1.0,
 ) -> int:
-    """The visits after which a pair is no longer at its cap while its successors still are.
+    """Return the visits after which a pair is no longer at its cap while its successors still are.
 
     ``v_hat + phi(n) < 1`` with ``phi(n) = phi(1) / sqrt(n)``: the first n above (phi(1) / (1 - mean))^2, `mean`
     being the smallest mean among the pair's reward and constraints.
@@ -103,7 +103,7 @@ def visits_to_leave_cap(
 def scale_to_leave_cap(
     S: int, A: int, H: int, m: int, T: int, *, mean: float = 0.94, delta: float = 0.05
 ) -> float:
-    """The scale from which on a pair of that `mean` needs a second visit to leave its cap (`visits_to_leave_cap`).
+    """Return the least scale at which a pair of that `mean` needs two visits to leave its cap (`visits_to_leave_cap`).
 
     At a mean of 0.94 it is what ``bonus_scale="auto"`` takes: the bonus of a first visit is then 0.06, whatever the
     problem's size. docs/choosing.md has the measurement behind that number.
@@ -134,7 +134,7 @@ def sum_of_threshold_radii(
     threshold_scale: float = 1.0,
     pooled: bool = False,
 ) -> float:
-    """The largest that ``sum over t and h of zeta`` can be, whatever is visited.
+    """Return the largest that ``sum over t and h of zeta`` can be, whatever is visited.
 
     A window of W samples gives its most visited pair at least W / (S A) of them (all of them when pooled); with
     W >= gamma (t-1) / 2 and the sum of 1 / sqrt(t) this is at most
@@ -158,7 +158,7 @@ def sum_of_threshold_radii(
 def sum_of_bonuses(
     S: int, A: int, H: int, m: int, T: int, *, delta: float = 0.05, bonus_scale: float = 1.0
 ) -> float:
-    """The largest that ``sum over t and h of min(H, 2 phi)`` along the visited pairs can be.
+    """Return the largest that ``sum over t and h of min(H, 2 phi)`` along the visited pairs can be.
 
     A pair's first visit costs H; over N visits sum 1/sqrt(n) <= 2 sqrt(N), and the visits spread worst evenly.
 
@@ -184,7 +184,7 @@ def explicit_bound(
     phi_sum: float,
     xi: float = 0.0,
 ) -> Bounds:
-    """The bound that a run can evaluate, from the radii summed over the run.
+    """Return the bound that a run can evaluate, from the radii summed over the run.
 
     Reward regret: ``H^2 (1 + m rho) sqrt(2 T ln A) + (1 - xi) 2 m rho sum zeta + sum min(H, 2 phi)
     + rho H sqrt(m T) / 2``.
@@ -211,7 +211,7 @@ def explicit_bound(
 
 
 def trial_width(n: int, level: float) -> float:
-    """`SpotEpochs`: how far apart the two bounds of a trial are after n episodes, at most, in parts of the range.
+    """Bound the distance between the two bounds of a trial of `SpotEpochs` after n episodes, in parts of the range.
 
     ``(4.41 ln(1 + 16 n) + 17.8 (level + 4.4)) / sqrt(n)``, at most 1, where ``level = ln(1/share)`` of one side, for a
     trial that was planned for at least n episodes, whatever it shows (docs/epochs.md has the proof).
@@ -226,7 +226,7 @@ def trial_width(n: int, level: float) -> float:
 
 
 def trial_violation(T: int, width: float, *, m: int = 1, delta: float = 0.05) -> float:
-    """`SpotEpochs`: the strong violation of one constraint over all trials of T episodes, once there is a retreat.
+    """Bound a constraint's strong violation over all trials of `SpotEpochs` in T episodes, once there is a retreat.
 
     ``sum over phases of (33/32) c n_k trial_width(n_k) + c`` where phases double, for known limits; `width` is the
     range c of an episode's difference. It is of order ``c sqrt(T) log T``, and there is no S and no A in it.

@@ -30,19 +30,19 @@ class Affine(NamedTuple):
     scale: Float
 
     def inside(self, outside: Any) -> Any:
-        """Per-step signals, from the user's terms to [0,1]."""
+        """Convert per-step signals from the user's terms to [0,1]."""
         return (outside - self.offset) / self.scale
 
     def outside(self, inside: Any) -> Any:
-        """Per-step signals, from [0,1] to the user's terms."""
+        """Convert per-step signals from [0,1] to the user's terms."""
         return self.offset + self.scale * inside
 
     def total_inside(self, outside: Any, steps: int) -> Any:
-        """Sums over an episode of `steps` steps, from the user's terms to the inside."""
+        """Convert sums over an episode of `steps` steps from the user's terms to the inside."""
         return (outside - steps * self.offset) / self.scale
 
     def total_outside(self, inside: Any, steps: int) -> Any:
-        """Sums over an episode of `steps` steps, from the inside to the user's terms."""
+        """Convert sums over an episode of `steps` steps from the inside to the user's terms."""
         return steps * self.offset + self.scale * inside
 
 
@@ -62,12 +62,12 @@ class Units:
         return {"reward": self.reward_range, "constraints": self.constraint_ranges}
 
     def prices(self, inside: Float) -> Float:
-        """Multipliers ``[m]`` in reward units per constraint unit; never negative."""
+        """Return multipliers ``[m]`` in reward units per constraint unit; never negative."""
         prices: Float = inside * (self.reward.scale / np.abs(self.constraints.scale))
         return prices
 
     def bounds(self, low: Float, high: Float, steps: int) -> tuple[Float, Float]:
-        """An interval of episode sums ``[m]`` in the user's terms, lower end first."""
+        """Return an interval of episode sums ``[m]`` in the user's terms, lower end first."""
         ends = [self.constraints.total_outside(end, steps) for end in (low, high)]
         return np.minimum(*ends), np.maximum(*ends)
 
@@ -117,7 +117,7 @@ def make_units(
 def units_of_interface(
     m: int, senses: Sense | Sequence[Sense], ranges: Mapping[str, Any] | None, *, error: Error
 ) -> Units:
-    """The same from a learner's arguments: `ranges` has the keys "reward" and "constraints"."""
+    """Make the units of a learner's arguments; `ranges` has the keys "reward" and "constraints"."""
     ranges = {} if ranges is None else ranges
     if not isinstance(ranges, Mapping) or not set(ranges) <= {"reward", "constraints"}:
         raise error(f"ranges must be a dict with keys 'reward' and 'constraints', got {ranges!r}.")
@@ -129,7 +129,7 @@ def units_of_interface(
 def spread_thresholds(
     thresholds: Float, H: int, terms: Units, *, error: Error = InvalidModel
 ) -> tuple[Float, Float]:
-    """Thresholds ``[m]`` or ``[m,H]`` as ``[m,H]``: in the user's terms, and inside."""
+    """Return thresholds ``[m]`` or ``[m,H]`` as ``[m,H]``: in the user's terms, and inside."""
     m = len(terms.senses)
     if thresholds.shape == (m,):
         for i, (low, high) in enumerate(terms.constraint_ranges):
@@ -155,7 +155,7 @@ def spread_thresholds(
 def check_means(
     name: str, array: Float, bounds: Range, axes: str, *, error: Error = InvalidModel
 ) -> None:
-    """Means must lie in the declared range, but for rounding."""
+    """Raise where means lie outside of the declared range, but for rounding."""
     low, high = bounds
     fix = "That is its declared range: declare another, or rescale."
     check_range(name, array, low, high, axes, fix=fix, room=ROUNDING * (high - low), error=error)

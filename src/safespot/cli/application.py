@@ -46,7 +46,7 @@ Workers = Annotated[
 
 
 class EngineName(StrEnum):
-    """Where runs are done."""
+    """The places that run sweeps."""
 
     local = "local"
     dask = "dask"
@@ -62,7 +62,7 @@ Scheduler = Annotated[
 
 
 def main() -> None:
-    """The command: `app`, with errors on one screen and no traceback unless asked for."""
+    """Run `app`, with errors on one screen and no traceback unless asked for."""
     _open_closed_streams()
     try:
         try:
@@ -73,26 +73,26 @@ def main() -> None:
             raise
         finally:
             sys.stdout.flush()  # here, where it can still be said that it failed
-    except SafespotError as problem:
+    except SafespotError as exc:
         if debugging():
             raise
-        print(f"safespot: {problem}", file=sys.stderr)
-        sys.exit(2 if isinstance(problem, WRONG_INPUT) else 1)
-    except BrokenPipeError:  # whoever reads has seen enough
+        print(f"safespot: {exc}", file=sys.stderr)
+        sys.exit(2 if isinstance(exc, WRONG_INPUT) else 1)
+    except BrokenPipeError:  # the reader has closed the pipe
         _close_output()
         sys.exit(0)
     except (
         OSError,
         MemoryError,
-    ) as problem:  # a full disk behind standard output, a problem too large
+    ) as exc:  # a full disk behind standard output, a problem too large
         if debugging():
             raise
         _close_output()
-        if isinstance(problem, MemoryError):
-            why = f"out of memory ({problem})" if str(problem) else "out of memory"
+        if isinstance(exc, MemoryError):
+            why = f"out of memory ({exc})" if str(exc) else "out of memory"
             why += ". Take a smaller problem, or a machine with more memory"
         else:
-            why = str(problem.strerror or problem)
+            why = str(exc.strerror or exc)
         print(f"safespot: {why}.", file=sys.stderr)
         sys.exit(1)
 
@@ -105,12 +105,12 @@ def _open_closed_streams() -> None:
 
 
 def _close_output() -> None:
-    """Nothing more is written to standard output, nor complained of at the end."""
+    """Send the rest of standard output to the null device, so that its flush at the exit raises nothing."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def debugging() -> bool:
-    """Whether errors come with a traceback."""
+    """Return whether SAFESPOT_DEBUG asks for tracebacks of errors."""
     return bool(os.environ.get("SAFESPOT_DEBUG"))
 
 
@@ -127,6 +127,6 @@ def options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """What comes before the subcommand."""
+    """Handle the options before the subcommand."""
     if debug:
         os.environ["SAFESPOT_DEBUG"] = "1"

@@ -1,4 +1,4 @@
-"""What a command is given: numbers, options, problems and files, as people write them."""
+"""Parsers of a command's arguments: numbers, options, problems and files, as people write them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def count(text: str) -> int:
-    """A whole number as people write it: 200k, 1e6, 2.5M, 200_000."""
+    """Parse a whole number as people write it: 200k, 1e6, 2.5M, 200_000."""
     match = re.fullmatch(r"([0-9][0-9_,]*\.?[0-9]*(?:e[0-9]+)?)([kKmM]?)", text.strip())
     if match:
         value = float(match[1].replace(",", "").replace("_", ""))
@@ -29,7 +29,7 @@ def count(text: str) -> int:
 
 
 def parse_stance(text: str) -> str | float:
-    """A number, or the name of a stance."""
+    """Parse a number, or the name of a stance."""
     try:
         return float(text)
     except ValueError:
@@ -37,7 +37,7 @@ def parse_stance(text: str) -> str | float:
 
 
 def parse_options(options: Sequence[str] | None) -> dict[str, Any]:
-    """NAME=VALUE pairs; a value is read as TOML, and is a string where it is not TOML."""
+    """Parse NAME=VALUE pairs; a value is read as TOML, and is a string where it is not TOML."""
     parsed: dict[str, Any] = {}
     for text in options or []:
         name, equals, value = text.partition("=")
@@ -53,7 +53,7 @@ def parse_options(options: Sequence[str] | None) -> dict[str, Any]:
 
 
 def as_guard(budget: Sequence[float] | None, baseline: str | None) -> dict[str, Any]:
-    """The learner's option `guard`, from what the command was given; nothing: no guard."""
+    """Return the learner's option `guard` for a command's budget and baseline; no guard without a budget."""
     if not budget:
         if baseline is not None:
             raise InvalidOption(
@@ -69,7 +69,7 @@ def as_guard(budget: Sequence[float] | None, baseline: str | None) -> dict[str, 
 
 
 def read_policy(path: str) -> Any:
-    """The numbers of a policy in a file, as lists."""
+    """Return the numbers of a policy in a file, as lists."""
     from ..files import as_path, failure
 
     if Path(path).suffix == ".npy":
@@ -78,23 +78,23 @@ def read_policy(path: str) -> Any:
         return read_array(path).tolist()
     try:
         return json.loads(as_path(path).read_text())
-    except OSError as problem:
-        raise failure(f"cannot read {path}", problem) from None
-    except ValueError as problem:
+    except OSError as exc:
+        raise failure(f"cannot read {path}", exc) from None
+    except ValueError as exc:
         raise InvalidFile(
-            f"{path} holds no policy: {problem}. Expected lists [H,S,A] or [S,A] of probabilities as JSON, or an array "
+            f"{path} holds no policy: {exc}. Expected lists [H,S,A] or [S,A] of probabilities as JSON, or an array "
             "(.npy)."
         ) from None
 
 
 def all_of(**parts: Callable[[], Any]) -> dict[str, Any]:
-    """What each part of a call gives; where several are wrong, all of them are told."""
+    """Call every part and return the values by name; raise the only error, or all of them in one `InvalidOption`."""
     made, wrong = {}, []
     for name, part in parts.items():
         try:
             made[name] = part()
-        except SafespotError as problem:
-            wrong.append(problem)
+        except SafespotError as exc:
+            wrong.append(exc)
     if len(wrong) == 1:
         raise wrong[0]
     if wrong:
@@ -103,7 +103,7 @@ def all_of(**parts: Callable[[], Any]) -> dict[str, Any]:
 
 
 def read_target(target: str, options: dict[str, Any]) -> CMDP:
-    """The model of a ready problem, of a file, or of a log."""
+    """Return the model of a ready problem, of a file, or of a log."""
     from .. import problems
     from ..data.model_files import ENDINGS, read_cmdp, read_model
     from ..storage.tables import FORMATS

@@ -102,13 +102,13 @@ def run(
         options = parse_options(option)
         if problem in problems.names():
             return {"name": problem, "options": options}
-        read_target(problem, options)  # what is wrong is told before anything is made
+        read_target(problem, options)  # reports errors before anything is made
         return {"name": "file", "options": {"path": str(Path(problem).resolve()), **options}}
 
     def learners() -> list[dict[str, Any]]:
         stances = [parse_stance(each) for each in stance or []]
-        given = parse_options(learner_option) | as_guard(budget, baseline)
-        return compared(learner or [], stances, given)
+        learner_options = parse_options(learner_option) | as_guard(budget, baseline)
+        return compared(learner or [], stances, learner_options)
 
     made = all_of(episodes=lambda: count(episodes), problem=chosen, learners=learners)
     spec = {"seeds": seeds, **made}
@@ -150,7 +150,7 @@ def sweep(
 def run_sweep(
     spec: dict[str, Any] | Path, out: Path, as_json: bool, *, trials: bool = False, **where: Any
 ) -> None:
-    """Do what is not done yet, write the report, and say what came out; try what nothing certified, if asked to."""
+    """Do the runs that are not done yet, and print and report the results; `trials`: try an uncertified proposal."""
     from ..experiments import sweep as do_sweep
 
     with keeping_what_is_done(out):
@@ -163,7 +163,7 @@ def run_sweep(
 
 @contextlib.contextmanager
 def keeping_what_is_done(out: Path) -> Iterator[None]:
-    """Ctrl-C keeps what is done, and says so."""
+    """Report on Ctrl-C that finished runs are kept."""
     try:
         yield
     except KeyboardInterrupt:
@@ -176,14 +176,14 @@ def keeping_what_is_done(out: Path) -> Iterator[None]:
 
 
 def write_page(swept: Swept) -> Path | None:
-    """The report of a store; None where nothing is finished."""
+    """Write the report of a store, and return its path; None where nothing is finished."""
     from .. import report as reports
 
     return reports.write_report(swept.store) if swept.store.finished() else None
 
 
 def show(swept: Swept, page: Path | None, as_json: bool, *, trials: bool = False) -> None:
-    """What a sweep found, for people or as JSON."""
+    """Print the results of a sweep, as tables for people or as JSON."""
     from ..report import findings, terminal
     from ..report import trials as trying
 

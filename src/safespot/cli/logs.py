@@ -1,4 +1,4 @@
-"""What the command does with a log: `safespot propose`, and the answer of `safespot solve`."""
+"""Commands for logs: `safespot propose`, and the answer of `safespot solve` to one."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def propose(
 
     read = read_logged(log, **parse_options(option))
     print(read, file=sys.stderr)
-    found = propose_policy(
+    proposal = propose_policy(
         read,
         None if behaviour is None else read_policy(str(behaviour)),
         trial=None if trial is None else count(trial),
@@ -70,17 +70,17 @@ def propose(
         delta=delta,
     )
     if out is not None:
-        write_policy(out, found.policy)
+        write_policy(out, proposal.policy)
     if as_json:
-        print_json(found.as_dict())
+        print_json(proposal.as_dict())
         return
-    print(found)
+    print(proposal)
     if out is not None:
         print(f"policy: {out}")
 
 
 def solve_log(target: str, options: dict[str, Any], policy: Path | None, as_json: bool) -> None:
-    """The optimum of the empirical model of a log, called what it is in every line."""
+    """Print the optimum of the empirical model of a log; every line names that model."""
     from ..data.model_files import read_model
     from ..judging.propose_log import proven_limits
     from ..model.oracle import solve

@@ -1,4 +1,4 @@
-"""How a command answers."""
+"""JSON output of commands."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 
 def print_json(answer: Any) -> None:
-    """One document on standard output."""
+    """Print `answer` as one JSON document."""
     print(json.dumps(answer, indent=2, allow_nan=False, default=float))
 
 
 def write_policy(path: Path, policy: Any) -> None:
-    """A policy ``[H,S,A]`` as NumPy's `.npy`, or as lists where the name ends in `.json`; whole or not at all."""
+    """Write a policy as NumPy's `.npy`, or as lists where the name ends in `.json`; whole or not at all."""
     import numpy as np
 
     from ..files import as_path, replace

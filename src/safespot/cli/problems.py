@@ -126,24 +126,24 @@ def solve(
 
 
 def listed(name: str) -> dict[str, Any]:
-    """A ready problem in one line, also where an extra that it needs is not installed."""
+    """Return the facts of a ready problem, also where an extra that it needs is not installed."""
     from .. import problems
 
     listed: dict[str, Any] = {"name": name, "meaning": problems.describe(name)}
     try:
         cmdp = problems.make(name).cmdp
-    except SafespotError as problem:  # an extra is not installed
-        return {**listed, "meaning": f"{listed['meaning']} ({problem})"}
+    except SafespotError as exc:  # an extra is not installed
+        return {**listed, "meaning": f"{listed['meaning']} ({exc})"}
     return {**listed, **{k: getattr(cmdp, k) for k in "SAHm"}}
 
 
 def limit_name(cmdp: CMDP, i: int) -> str:
-    """What a limit is called: the limit of what is limited, where that has a name."""
+    """Return the name of limit i: "limit of …" where its constraint has a name, else "limit i"."""
     return f"limit {i}" if cmdp.names.limits is None else f"limit of {cmdp.names.limit(i)}"
 
 
 def limits_of(cmdp: CMDP, values: Any, multipliers: Any) -> list[dict[str, Any]]:
-    """Each limit, what a policy makes of it, and its price."""
+    """Return each limit with the value of a policy and its multiplier."""
     return [
         {
             "name": limit_name(cmdp, i),
@@ -157,7 +157,7 @@ def limits_of(cmdp: CMDP, values: Any, multipliers: Any) -> list[dict[str, Any]]
 
 
 def print_limits(limits: Sequence[dict[str, Any]]) -> None:
-    """The same, a line each."""
+    """Print the entries of a list of limits, a line each."""
     for limit in limits:
         print(
             f"{limit['name']}: {limit['value']:.6g} {limit['sense']} {limit['limit']:.6g}, "

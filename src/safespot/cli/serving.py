@@ -17,8 +17,8 @@ class _Serve(TyperGroup):
     """``serve FOLDER`` is ``serve folder FOLDER``: the folder may have any name but that of a subcommand."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        asked = args[:1] in (["--help"], ["-h"]) or not args
-        if not asked and args[0] not in self.commands:
+        wants_help = args[:1] in (["--help"], ["-h"]) or not args
+        if not wants_help and args[0] not in self.commands:
             args = ["folder", *args]
         return super().parse_args(ctx, args)
 
@@ -132,13 +132,13 @@ def show(folder: Folder, as_json: AsJson = False) -> None:
     from ..service.tokens import check_learner, read_tokens
 
     check_learner(folder)
-    found = read_tokens(folder)
+    tokens = read_tokens(folder)
     if as_json:
         hidden = ("sha256",)
-        print_json([{k: v for k, v in asdict(t).items() if k not in hidden} for t in found])
+        print_json([{k: v for k, v in asdict(t).items() if k not in hidden} for t in tokens])
         return
-    if not found:
-        print("no tokens: whoever can reach the service from this machine may do everything")
-    for each in found:
+    if not tokens:
+        print("no tokens: every caller from this machine may do everything")
+    for each in tokens:
         state = "" if each.revoked is None else f"  revoked by {each.revoked_by}"
         print(f"{each.name}  {', '.join(each.rights)}  made by {each.made_by}{state}")

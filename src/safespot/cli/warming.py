@@ -17,7 +17,7 @@ def warm(
     workers: Annotated[int, typer.Option(min=1, help="Number of processes that compile.")] = 2,
     as_json: AsJson = False,
 ) -> None:
-    """Compile everything ahead, so that nothing waits for it.
+    """Compile all kernels ahead, so that nothing waits for them.
 
     What learning and judging run is compiled when it is first used, and kept in the user's cache. This does it at once:
     when an image is built, in CI, on a machine that will be shown to somebody. What is compiled already is only read.

@@ -1,8 +1,8 @@
 """The empirical CMDP of logged episodes: counts -> p_hat, r_hat, g_hat, alpha_hat.
 
 **What was never tried.** Nothing is known of a pair without a visit, and a guess would be believed: an optimum goes
-where a model promises most. So an action that nobody took in a state is inadmissible there. A state in which nobody
-acted is left at the worst: it keeps its lowest action, which leads back to it with the lowest reward and the worst
+where a model promises most. So an action without a visit in a state is inadmissible there. A state without any
+visit is left at the worst: it keeps its lowest action, which leads back to it with the lowest reward and the worst
 of every constraint. Where steps are counted apart no episode of the model meets such a state; where they are pooled,
 one may, if it was met at the last step only.
 """
@@ -25,7 +25,7 @@ from ..planning.errors import standard_errors
 from ..signals.interface import Interface, make_interface
 from .logs import SHOWN, Log
 
-TRACE = 1e-9  # imaginary visits: enough for what nobody did to count as the worst, too few to matter elsewhere
+TRACE = 1e-9  # imaginary visits: enough for unvisited pairs to count as the worst, too few to matter elsewhere
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,13 +47,13 @@ class EmpiricalModel(Displayed):
 
     cmdp: CMDP
     visits: Int  # [K, S, A]
-    untried: Int  # [., 3]: (k, state, action) that nobody took where somebody acted; inadmissible in the CMDP
-    unmet: Int  # [., 2]: (k, state) in which nobody acted; at the worst in the CMDP
+    untried: Int  # [., 3]: (k, state, action) without a visit in visited states; inadmissible in the CMDP
+    unmet: Int  # [., 2]: (k, state) without a visit; at the worst in the CMDP
     episodes: int
     pooled: Pooled  # the counts, inside
 
     def standard_errors(self, policy: ArrayLike) -> tuple[float, Float]:
-        """Of ``evaluate(model.cmdp, policy)``: of its value, and of its constraints ``[m]``.
+        """Return the standard errors of ``evaluate(model.cmdp, policy)``: of its value, and of its constraints ``[m]``.
 
         By the delta method: how far the model is from the truth by the chance of so few cases, where the truth is a
         Markov process with these states. A normal approximation, and no bound.
@@ -82,19 +82,19 @@ class EmpiricalModel(Displayed):
     def __str__(self) -> str:
         pooled = len(self.visits) == 1
         lines = [f"Empirical model of {self.visits.sum():,} steps: {self.cmdp!r}"]
-        for rows, axes, what in (
+        for rows, axes, remark in (
             (self.untried, "hsa", "actions were never tried and are inadmissible"),
             (self.unmet, "hs", "states were never acted in and count as the worst"),
         ):
             if len(rows):
                 names = [place(axes[pooled:], row[pooled:]) for row in rows[:SHOWN].tolist()]
                 more = "; …" if len(rows) > SHOWN else ""
-                lines.append(f"{len(rows):,} {what}: {'; '.join(names)}{more}")
+                lines.append(f"{len(rows):,} {remark}: {'; '.join(names)}{more}")
         return "\n".join(lines)
 
 
 def pool_log(log: Log, stationary: bool) -> Pooled:
-    """The counts of a log, inside, shared by the steps where they are alike; in the order in which a learner counts."""
+    """Return a log's counts in inside units, in a learner's order; alike steps share them."""
     f = make_interface(**log.interface)
     inside = [f.check(episode) for episode in log.episodes]
     K, pairs = 1 if stationary else f.H, f.S * f.A
@@ -121,7 +121,7 @@ def pool_log(log: Log, stationary: bool) -> Pooled:
 
 
 def empirical_model(log: Log, *, stationary: bool = False) -> EmpiricalModel:
-    """The empirical CMDP of a log: a model for `solve`, `learn` and whatever takes a `CMDP`.
+    """Return the empirical CMDP of a log: a model for `solve`, `learn` and whatever takes a `CMDP`.
 
     Args:
         log: its episodes are counted.
@@ -169,7 +169,7 @@ def empirical_model(log: Log, *, stationary: bool = False) -> EmpiricalModel:
     back = sparse.coo_array((np.ones(lowest.size), (lowest, lowest // f.A % f.S)), followed.shape)
     followed.data /= np.repeat(n, np.diff(followed.indptr))
     chances = (followed + back).tocsr()
-    # What nobody did counts as the worst: 0, inside.
+    # An unvisited pair counts as the worst: 0, inside.
     inside = (counted.sums / np.maximum(counted.n, 1.0)).reshape(1 + f.m, K, f.S, f.A)
     rewards = f.units.reward.outside(inside[0])
     constraints = np.moveaxis(f.units.constraints.outside(np.moveaxis(inside[1:], 0, -1)), -1, 0)
@@ -195,7 +195,7 @@ def empirical_model(log: Log, *, stationary: bool = False) -> EmpiricalModel:
 
 
 def _mean_thresholds(log: Log, K: int, f: Interface) -> Float:
-    """The means of the threshold samples, ``[m,H]``."""
+    """Return the means of the threshold samples, ``[m,H]``."""
     samples = np.array([e.thresholds for e in log.episodes]).reshape(-1, f.H // K, K, f.m)
     there = ~np.isnan(samples[..., 0])
     if not there.any():

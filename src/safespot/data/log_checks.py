@@ -1,4 +1,4 @@
-"""What can be wrong with the rows of a log.
+"""Checks of the rows of a log, and the counts of rejected episodes.
 
 An episode is taken whole or not at all: one wrong value rejects all of it, since a learner observes whole episodes.
 What is left out is counted by an episode beside it.
@@ -21,7 +21,7 @@ Wrong = tuple[Bool, str, str]  # which rows [rows], the column, the reason
 
 
 OUTSIDE = "lies outside its declared range"
-MOST = 2.0**53  # a count of what is in doubt
+MOST = 2.0**53  # the largest count of a mark
 
 
 class Rejection(NamedTuple):
@@ -34,10 +34,10 @@ class Rejection(NamedTuple):
     reason: str
 
     def __str__(self) -> str:
-        said = " ".join(part for part in (self.column, self.value, self.reason) if part)
+        text = " ".join(part for part in (self.column, self.value, self.reason) if part)
         # A step that is no number is the wrong value itself.
         step = f", step {self.step:g}" if math.isfinite(self.step) else ""
-        return f"episode {self.episode}{step}: {said}"
+        return f"episode {self.episode}{step}: {text}"
 
 
 class Rows(NamedTuple):
@@ -68,7 +68,7 @@ def sort_rows(table: LogTable) -> Rows:
 
 
 def threshold_samples(rows: Rows, H: int, m: int) -> Float:
-    """``[rows, m]``: the samples of every step; one for a whole episode is spread evenly over its H steps."""
+    """Return the threshold samples of every step, ``[rows, m]``; an episode's total is spread evenly over H steps."""
     columns = rows.table.columns
     if rows.table.sampled is None:
         return np.full((len(columns["step"]), m), np.nan)
@@ -79,7 +79,7 @@ def threshold_samples(rows: Rows, H: int, m: int) -> Float:
 
 
 def _of_episodes(rows: Rows, samples: Float) -> Float:
-    """``[episodes, m]``: the first value of every episode; NaN where it has none."""
+    """Return the first value of every episode, ``[episodes]``; NaN where it has none."""
     first = np.full((len(rows.first), samples.shape[1]), np.nan)
     for i, column in enumerate(samples.T):
         there = np.flatnonzero(~np.isnan(column))[::-1]
@@ -92,7 +92,10 @@ def _of_episodes(rows: Rows, samples: Float) -> Float:
 def find_wrong(
     rows: Rows, samples: Float, f: Interface, own: int, home: Callable[[int], int | None]
 ) -> list[Wrong]:
-    """What is wrong, what matters most first; `own` states are the log's, `home` has the absorbing ones."""
+    """Return the results of all checks of the rows, those that explain others first.
+
+    `own` counts the log's states; `home` maps a last state to its absorbing one, None: no ending is declared for it.
+    """
     columns, count = rows.table.columns, len(rows.table.columns["step"])
     position = np.arange(count) - np.repeat(rows.first, rows.length)
     last = position == np.repeat(rows.length, rows.length) - 1
@@ -100,7 +103,7 @@ def find_wrong(
     given_up = (_marked(rows, "unfinished") > 0)[rows.episode]
     # Where an episode was given up, neither the last reward nor the state after it came.
     unseen = last & given_up & np.isnan(after) & np.isnan(columns["reward"])
-    found: list[Wrong] = [
+    checks: list[Wrong] = [
         (~_whole(step), "step", "is not a whole number"),
         (step >= f.H, "step", f"lies beyond the {f.H} steps of an episode"),
         ((position > 0) & (step == np.roll(step, 1)), "step", "occurs twice"),
@@ -114,31 +117,31 @@ def find_wrong(
         if name == "next_state":
             column = np.where(unseen, state, column)
         if names is None:
-            found.append((~_whole(column), name, "is not a whole number"))
+            checks.append((~_whole(column), name, "is not a whole number"))
         else:
-            found.append((np.isnan(column), name, "is missing"))
+            checks.append((np.isnan(column), name, "is missing"))
         outside = (column < 0) | (column >= most)
-        found.append((outside, name, f"is not one of the {most} {kind}s"))
-    sound = ~np.logical_or.reduce([mask for mask, _, _ in found])
+        checks.append((outside, name, f"is not one of the {most} {kind}s"))
+    sound = ~np.logical_or.reduce([mask for mask, _, _ in checks])
     h, s, a = (np.where(sound, column, 0).astype(np.int64) for column in (step, state, action))
-    found.append((sound & ~f.mask[h, s, a], "action", "is not admissible in its state"))
+    checks.append((sound & ~f.mask[h, s, a], "action", "is not admissible in its state"))
     differs = ~last & np.roll(sound, -1) & (after != np.roll(state, -1))
-    found.append((differs, "next_state", "is not the next step's state"))
+    checks.append((differs, "next_state", "is not the next step's state"))
     if f.start is not None:
         begins = (position == 0) & (state != f.start)
-        found.append((begins, "state", f"is not the start, {f.start}"))
-    found += _wrong_marks(rows, f.H)
-    found += _wrong_signals(rows, samples, f)
+        checks.append((begins, "state", f"is not the start, {f.start}"))
+    checks += _wrong_marks(rows, f.H)
+    checks += _wrong_signals(rows, samples, f)
     early = np.flatnonzero(last & sound & ~given_up & (position < f.H - 1))
     undeclared = np.zeros(count, np.bool_)
     undeclared[early] = [home(int(n)) is None for n in after[early]]
     reason = f"ends an episode before its {f.H} steps, and no ending is declared for it"
-    found.append((undeclared, "next_state", reason))
-    return found
+    checks.append((undeclared, "next_state", reason))
+    return checks
 
 
 def marks_of(rows: Rows, rejected: Collection[int]) -> dict[str, Int]:
-    """``[episodes]`` each: what episodes say of themselves (`MARKS`), with the `rejected` ones, counted, left out.
+    """Return the `MARKS` of episodes, ``[episodes]`` each, to which the `rejected` ones are added.
 
     Those count for the next episode that is there, at the end for the last one. A mark in some rows is one in all.
     """
@@ -149,13 +152,13 @@ def marks_of(rows: Rows, rejected: Collection[int]) -> dict[str, Int]:
     out = np.array(sorted(rejected), np.int64)
     there = np.setdiff1d(np.arange(n), out)
     if len(there):
-        beside = there[np.searchsorted(there, out).clip(max=len(there) - 1)]
-        np.add.at(marks["rejected"], beside, 1 + marks["rejected"][out])
+        neighbors = there[np.searchsorted(there, out).clip(max=len(there) - 1)]
+        np.add.at(marks["rejected"], neighbors, 1 + marks["rejected"][out])
     return marks
 
 
 def _marked(rows: Rows, name: str) -> Int:
-    """``[episodes]``: the largest mark in the rows of each, 0 where the log has none."""
+    """Return the largest mark in the rows of each episode, ``[episodes]``; 0 where the log has none."""
     if name not in rows.table.columns:
         return np.zeros(len(rows.first), np.int64)
     column = rows.table.columns[name]
@@ -171,34 +174,34 @@ def _counts(column: Float) -> Bool:
 
 def _wrong_marks(rows: Rows, H: int) -> list[Wrong]:
     columns = rows.table.columns
-    found: list[Wrong] = [
+    checks: list[Wrong] = [
         (~_counts(columns[name]), name, "is not a count") for name in MARKS if name in columns
     ]
     if "unfinished" in columns:
-        lacking = np.logical_or.reduceat(np.isnan(columns["reward"]), rows.first)
-        wrong = (_marked(rows, "unfinished") > 0) & ~lacking & (rows.length >= H)
-        found.append(
+        incomplete = np.logical_or.reduceat(np.isnan(columns["reward"]), rows.first)
+        wrong = (_marked(rows, "unfinished") > 0) & ~incomplete & (rows.length >= H)
+        checks.append(
             (wrong[rows.episode], "unfinished", "is said of an episode that has every reward")
         )
-    return found
+    return checks
 
 
 def _wrong_signals(rows: Rows, samples: Float, f: Interface) -> list[Wrong]:
     columns = rows.table.columns
     sampled: Bool = np.logical_not(np.isnan(samples).all(axis=1))
     finished = (_marked(rows, "unfinished") == 0)[rows.episode]
-    found = _wrong_numbers("reward", columns["reward"], f.units.reward, finished)
+    checks = _wrong_numbers("reward", columns["reward"], f.units.reward, finished)
     for i, terms in enumerate(zip(*f.units.constraints, strict=True)):
         name = f"constraint_{i}"
-        found += _wrong_numbers(name, columns[name], Affine(*terms), finished)
+        checks += _wrong_numbers(name, columns[name], Affine(*terms), finished)
         if rows.table.sampled is not None:
-            found += _wrong_numbers(f"threshold_{i}", samples[:, i], Affine(*terms), sampled)
+            checks += _wrong_numbers(f"threshold_{i}", samples[:, i], Affine(*terms), sampled)
     if rows.table.sampled == "threshold_total":
         for i in range(f.m):
             name = f"threshold_{i}"
             apart = np.abs(columns[name] / f.H - samples[:, i]) > ROUNDING * np.abs(samples[:, i])
-            found.append((apart, name, "is another one than before in its episode"))
-    return found
+            checks.append((apart, name, "is another one than before in its episode"))
+    return checks
 
 
 def _wrong_numbers(name: str, column: Float, terms: Affine, needed: Bool) -> list[Wrong]:
@@ -217,17 +220,17 @@ def _whole(column: Float) -> Bool:
 
 
 def first_wrong(rows: Rows, wrong: list[Wrong]) -> dict[int, Rejection]:
-    """The first wrong value of each episode that has one, by the episode, counted."""
+    """Return the rejection for the first wrong value of each episode that has one, by the episode's index."""
     table = rows.table
     which = np.full(len(table.columns["step"]), -1)
     for k, (mask, _, _) in reversed(list(enumerate(wrong))):
         which[mask] = k
     there = np.flatnonzero(which >= 0)
     episodes, earliest = np.unique(rows.episode[there], return_index=True)
-    found = {}
+    rejections = {}
     for episode, row in zip(episodes.tolist(), there[earliest].tolist(), strict=True):
         _, name, reason = wrong[which[row]]
         number, step = int(table.columns["episode"][row]), float(table.columns["step"][row])
         value = table.text(name, row)
-        found[episode] = Rejection(number, step, table.labels[name], value, reason)
-    return found
+        rejections[episode] = Rejection(number, step, table.labels[name], value, reason)
+    return rejections

@@ -1,4 +1,4 @@
-"""What a log says of its own interface, where its reader is not told: sizes, names, senses."""
+"""The interface that a log implies where its reader is given none: sizes, names, senses."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from .log_tables import LogTable, Names
 ENTRIES = 10**8  # of [H,S,A], at most, where the sizes are guessed from the data
 
 
-def as_names(what: str, given: Any) -> Sequence[str] | None:
-    """The names of states or actions, if names are given."""
-    if given is None or not isinstance(given, Sequence):
+def as_names(option: str, names: Any) -> Sequence[str] | None:
+    """Return the names of states or actions, if names are given."""
+    if names is None or not isinstance(names, Sequence):
         return None
     if (
-        isinstance(given, str)
-        or not all(isinstance(name, str) for name in given)
-        or len(set(given)) < len(given)
+        isinstance(names, str)
+        or not all(isinstance(name, str) for name in names)
+        or len(set(names)) < len(names)
     ):
         raise InvalidOption(
-            f"{what} must be a number, or a list of different names; got {given!r}."
+            f"{option} must be a number, or a list of different names; got {names!r}."
         )
-    return given
+    return names
 
 
-def number_of(what: str, value: Any, names: Names | None) -> Any:
-    """The number of a state that is given by its name; anything else as it is."""
+def number_of(option: str, value: Any, names: Names | None) -> Any:
+    """Return the number of a state that is given by its name; return anything else unchanged."""
     if not isinstance(value, str):
         return value
     if value not in (names or ()):
-        raise InvalidOption(f"{what}: {unknown('state', value, names or ())}")
+        raise InvalidOption(f"{option}: {unknown('state', value, names or ())}")
     return (names or ()).index(value)
 
 
 def numbered_endings(endings: Any, names: Names | None) -> Any:
-    """Endings by the numbers of their states, where they are given by names."""
+    """Return endings by the numbers of their states, where they are given by names."""
     if not isinstance(endings, Mapping):
         return endings
     return {number_of("endings", state, names): ending for state, ending in endings.items()}
@@ -83,7 +83,7 @@ def complete(
 
 
 def check_costs(table: LogTable, f: Interface) -> None:
-    """A cost that must be at least its limit is a mistake."""
+    """Raise for a column of costs with the sense ">="."""
     for i, (cost, sense) in enumerate(zip(table.costs, f.units.senses, strict=True)):
         if cost and sense == ">=":
             raise InvalidOption(
@@ -92,9 +92,9 @@ def check_costs(table: LogTable, f: Interface) -> None:
             )
 
 
-def check_sizes(given: dict[str, Any], name: str) -> None:
-    """One wild number in a log must not ask for all memory."""
-    sizes = {key: given[key] for key in ("states", "actions", "horizon")}
+def check_sizes(interface: dict[str, Any], name: str) -> None:
+    """Raise where one wild number in a log would ask for all memory."""
+    sizes = {key: interface[key] for key in ("states", "actions", "horizon")}
     if all(isinstance(n, int) for n in sizes.values()) and math.prod(sizes.values()) > ENTRIES:
         raise InvalidFile(
             f"{name} needs tables of {sizes}, if its largest numbers are to be believed. Give states=, actions= "
@@ -103,7 +103,7 @@ def check_sizes(given: dict[str, Any], name: str) -> None:
 
 
 def size_of(table: LogTable, *names: str) -> int:
-    """One more than the largest whole number in some columns."""
+    """Return one more than the largest whole number in some columns."""
     values = np.concatenate([table.columns[name] for name in names])
     whole = values[np.isfinite(values) & (values == np.floor(values))]
     return int(max(whole.max(initial=0.0), 0.0)) + 1

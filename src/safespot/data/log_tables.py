@@ -48,7 +48,7 @@ class LogTable(NamedTuple):
     actions: Names | None
 
     def text(self, name: str, row: int) -> str:
-        """A value as it stands in the log: a number, a text in quotes, or nothing."""
+        """Return a value as it stands in the log: a number, a text in quotes, or nothing."""
         text, names = self.texts[name][row], self.states if name in STATES else None
         names = self.actions if name in ACTIONS else names
         value = self.columns[name][row]
@@ -66,7 +66,7 @@ def read_table(
     *,
     limits_known: bool,
 ) -> LogTable:
-    """The columns of a file, a mapping or a DataFrame.
+    """Return the columns of a file, a mapping or a DataFrame.
 
     `columns` says what the log's names are called here; `states` and `actions` are their names in the order of their
     numbers, by default in that of the alphabet where a column holds texts. Without `limits_known` threshold columns
@@ -91,16 +91,16 @@ def read_table(
             numbers, texts = _numbers(query, labels)
             _check_episodes(numbers["episode"], name)
             names = {
-                keys: _name(query, keys, labels, given, numbers, texts)
-                for keys, given in ((STATES, states), (ACTIONS, actions))
+                keys: _name(query, keys, labels, own_names, numbers, texts)
+                for keys, own_names in ((STATES, states), (ACTIONS, actions))
             }
     except SafespotError:
         raise
-    except OSError as problem:
-        raise files.failure(f"cannot read {name}", problem) from None
+    except OSError as exc:
+        raise files.failure(f"cannot read {name}", exc) from None
     # Ragged arrays are a ValueError, and what is no table at all whatever DuckDB makes of it.
-    except (duckdb.Error, ValueError, TypeError, RuntimeError) as problem:
-        raise InvalidFile(f"cannot read {name}: {str(problem).splitlines()[0]}") from None
+    except (duckdb.Error, ValueError, TypeError, RuntimeError) as exc:
+        raise InvalidFile(f"cannot read {name}: {str(exc).splitlines()[0]}") from None
     return LogTable(
         {key: np.asarray(column) for key, column in numbers.items()},
         texts, labels, constraints, costs, sampled, names[STATES], names[ACTIONS],
@@ -108,7 +108,7 @@ def read_table(
 
 
 def _relation(source: Any, database: Any) -> str:
-    """The rows of a source, for the FROM of a query."""
+    """Return the SQL expression of a source's rows, for the FROM of a query."""
     if not isinstance(source, str | Path):
         if isinstance(source, Mapping):
             source = {
@@ -142,7 +142,7 @@ def _relation(source: Any, database: Any) -> str:
 
 
 def _renamed(there: list[str], columns: Mapping[str, str] | None, name: str) -> dict[str, str]:
-    """What a column is called here -> what the log calls it."""
+    """Return the log's label of each column by the name that is read here."""
     if columns is None:
         return {label: label for label in there}
     if not isinstance(columns, Mapping) or not all(
@@ -160,35 +160,35 @@ def _renamed(there: list[str], columns: Mapping[str, str] | None, name: str) -> 
             raise InvalidOption(
                 f"columns: {label!r} is to be read as {key!r}, which {name} has already. Rename that one too."
             )
-    found: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for label in there:
         key = columns.get(label, label)
-        if key in found:
+        if key in labels:
             raise InvalidOption(
-                f"columns: {found[key]!r} and {label!r} are both to be read as {key!r}."
+                f"columns: {labels[key]!r} and {label!r} are both to be read as {key!r}."
             )
-        found[key] = label
-    return found
+        labels[key] = label
+    return labels
 
 
 def _constraints(there: Mapping[str, str], name: str) -> tuple[Names, tuple[bool, ...]]:
-    """What constraints are called, numbers first and in their order; which of them are costs."""
-    found: dict[str, bool] = {}
+    """Return the names of the constraints, numbers first and in their order, and which of them are costs."""
+    is_cost: dict[str, bool] = {}
     for key in there:
         if match := SIGNALS.fullmatch(key):
             kind, called = match.groups()
-            if called in found:
+            if called in is_cost:
                 raise InvalidFile(
                     f"{name} has both constraint_{called} and cost_{called}; rename one of them (columns=)."
                 )
-            found[called] = kind == "cost"
-    place = {called: i for i, called in enumerate(found)}
-    order = sorted(found, key=lambda c: (0, int(c)) if c.isdecimal() else (1, place[c]))
-    return tuple(order), tuple(found[called] for called in order)
+            is_cost[called] = kind == "cost"
+    place = {called: i for i, called in enumerate(is_cost)}
+    order = sorted(is_cost, key=lambda c: (0, int(c)) if c.isdecimal() else (1, place[c]))
+    return tuple(order), tuple(is_cost[called] for called in order)
 
 
 def _sampled(there: Mapping[str, str], constraints: Names, limits_known: bool) -> str | None:
-    """Which kind of threshold columns is read: a whole one, or none where limits are known."""
+    """Return the first prefix of threshold columns that all constraints have; None where limits are known without."""
     for kind in THRESHOLDS:
         if constraints and all(f"{kind}_{called}" in there for called in constraints):
             return kind
@@ -202,7 +202,7 @@ def _labels(
     sampled: str | None,
     name: str,
 ) -> dict[str, str]:
-    """The columns to read, by the names that they have from here on: constraints are counted."""
+    """Return the labels of the columns to read, by their names from here on: constraints are counted."""
     wanted = {key: key for key in PLAIN}
     for i, (called, cost) in enumerate(zip(constraints, costs, strict=True)):
         wanted[f"constraint_{i}"] = f"{'cost' if cost else 'constraint'}_{called}"
@@ -233,7 +233,7 @@ def _labels(
 
 
 def _numbers(query: Query, labels: Mapping[str, str]) -> tuple[Columns, dict[str, NDArray]]:
-    """The numbers of every column, and the texts of what is none."""
+    """Return the numbers of every column, and the texts of entries that are no numbers."""
     parts = []
     for key, label in labels.items():
         column = _quoted(label)
@@ -246,10 +246,10 @@ def _numbers(query: Query, labels: Mapping[str, str]) -> tuple[Columns, dict[str
         parts.append(f"case when {column} is null then 'nan'::double else {known} end as {key}")
         finite = f"coalesce(isfinite({number}), false)"
         parts.append(f"case when not {finite} then cast({column} as varchar) end as text_{key}")
-    found = query(parts)
+    arrays = query(parts)
     return (
-        {key: found[key] for key in labels},
-        {key: _objects(found[f"text_{key}"]) for key in labels if key != "episode"},
+        {key: arrays[key] for key in labels},
+        {key: _objects(arrays[f"text_{key}"]) for key in labels if key != "episode"},
     )
 
 
@@ -257,7 +257,7 @@ def _name(
     query: Query,
     keys: tuple[str, ...],
     labels: Mapping[str, str],
-    given: Sequence[str] | None,
+    own_names: Sequence[str] | None,
     numbers: Columns,
     texts: dict[str, NDArray],
 ) -> Names | None:
@@ -265,14 +265,14 @@ def _name(
 
     They are texts where names are given, or where most of what they hold is no number.
     """
-    if given is None:
+    if own_names is None:
         words = sum(int(np.count_nonzero(texts[key] != None)) for key in keys)  # noqa: E711
         there = sum(int(np.count_nonzero(~np.isnan(numbers[key]))) for key in keys)
         if 2 * words <= there:
             return None
-    found = query(f"cast({_quoted(labels[key])} as varchar) as {key}" for key in keys)
-    columns = {key: _objects(found[key]) for key in keys}
-    names = given
+    arrays = query(f"cast({_quoted(labels[key])} as varchar) as {key}" for key in keys)
+    columns = {key: _objects(arrays[key]) for key in keys}
+    names = own_names
     if names is None:
         names = sorted({text for column in columns.values() for text in column} - {None})
     number = {name: float(i) for i, name in enumerate(names)} | {None: np.nan}
@@ -284,13 +284,13 @@ def _name(
 
 
 def _quoted(label: str) -> str:
-    """A column's name in SQL."""
+    """Return a column's name in SQL."""
     escaped = label.replace('"', '""')
     return f'"{escaped}"'
 
 
 def _objects(column: Any) -> NDArray:
-    """Texts, and None where there is none."""
+    """Return the texts of a column as objects; None where there is none."""
     nothing: Any = None
     texts: NDArray = np.where(
         np.ma.getmaskarray(column), nothing, np.ma.getdata(column).astype(object)
@@ -298,8 +298,8 @@ def _objects(column: Any) -> NDArray:
     return texts
 
 
-def _check_episodes(found: Any, name: str) -> None:
-    unnumbered = np.ma.getmaskarray(found)
+def _check_episodes(episodes: Any, name: str) -> None:
+    unnumbered = np.ma.getmaskarray(episodes)
     if unnumbered.size == 0:
         raise InvalidFile(f"{name} has no rows.")
     if unnumbered.any():

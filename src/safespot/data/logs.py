@@ -82,12 +82,12 @@ class Log(Displayed):
 
     @property
     def doubts(self) -> Doubts:
-        """What is in doubt of its episodes, here and wherever they were before."""
+        """Doubts about its episodes, from here and from the files that they were in before."""
         return Doubts.of(self.episodes)
 
     @property
     def reasons(self) -> dict[str, int]:
-        """How many episodes were rejected for each reason, the most frequent first."""
+        """The number of rejected episodes by reason, the most frequent first."""
         return dict(Counter(f"{r.column} {r.reason}" for r in self.rejected).most_common())
 
     def _facts(self) -> dict[str, Any]:
@@ -111,7 +111,7 @@ class Log(Displayed):
         return "\n".join(lines)
 
     def _declared(self) -> str:
-        """The ranges of a step's signals, and how to say that they are others."""
+        """Return the sentence on the ranges of a step's signals, and on how to declare others."""
         f = make_interface(**self.interface)
         reward, *each = (
             f"{low:g} to {high:g}"
@@ -131,7 +131,7 @@ def read_log(
     endings: Ending | Mapping[Any, Ending] | None = None,
     **interface: Any,
 ) -> Log:
-    """The episodes of a log that a learner with this interface can observe.
+    """Return the episodes of a log that a learner with this interface can observe.
 
     Args:
         source: a `.csv` or `.parquet` file, a mapping of columns, or a pandas DataFrame.
@@ -171,20 +171,20 @@ def read_log(
     )  # fmt: skip
     ends = numbered_endings(endings, table.states)
     extra = len(absorbing_states(ends, 0, error=InvalidOption)[0])
-    given = complete(interface, limits, table, extra, name)
-    f = make_interface(**given)
-    if extra and given["action_mask"] is None:
-        given["action_mask"] = mask_with_endings(None, f.S - extra, f.A, extra)
-        f = make_interface(**given)
-    given |= f.names.arguments
+    arguments = complete(interface, limits, table, extra, name)
+    f = make_interface(**arguments)
+    if extra and arguments["action_mask"] is None:
+        arguments["action_mask"] = mask_with_endings(None, f.S - extra, f.A, extra)
+        f = make_interface(**arguments)
+    arguments |= f.names.arguments
     check_costs(table, f)
-    thresholds = given.get("thresholds")
+    thresholds = arguments.get("thresholds")
     if thresholds is not None:
         thresholds = frozen(as_floats("thresholds", thresholds, error=InvalidOption))
         spread_thresholds(thresholds, f.H, f.units, error=InvalidOption)
     played, propensities, rejected = _episodes(table, f, ends)
     return Log(
-        name, given, played, rejected, thresholds, propensities, table.states, table.actions,
+        name, arguments, played, rejected, thresholds, propensities, table.states, table.actions,
         table.constraints,
     )  # fmt: skip
 
@@ -199,8 +199,8 @@ def warm_start(
 
     Each counts as one of its T episodes, and as one that somebody else played: it is no evidence about the learner's
     policy. What the learner estimates does not depend on who chose the actions, as long as they were chosen by what the
-    states show. What is in doubt of the log (episodes that were left out, here or before; signals that were cut
-    off to their range) is warned of, and from then on no certificate of this learner says "safe".
+    states show. Doubts about the log (episodes that were left out, here or before; signals that were cut off to
+    their range) are warned of, and from then on no certificate of this learner says "safe".
 
     Examples:
         >>> import safespot as ss
@@ -217,12 +217,13 @@ def warm_start(
     f = learner.interface
     log = read_log(source, **f.arguments, action_mask=f.mask, endings=endings)
     check_hints(log.episodes, learner.learner.options)
-    if said := log.doubts.sentences():
+    if doubts := log.doubts.sentences():
         if log.rejected:
             reasons = "; ".join(f"{count:,} because {why}" for why, count in log.reasons.items())
             total = len(log.episodes) + len(log.rejected)
-            said = (f"{len(log.rejected):,} of {total:,} episodes were left out ({reasons})", *said)
-        warn(f"{'; '.join(said)}. So nothing can be certified from this learner's data any more.")
+            left_out = f"{len(log.rejected):,} of {total:,} episodes were left out ({reasons})"
+            doubts = (left_out, *doubts)
+        warn(f"{'; '.join(doubts)}. So nothing can be certified from this learner's data any more.")
     for episode in log.episodes:
         learner.observe(episode, played=UNKNOWN_POLICY)
     return log
@@ -231,7 +232,7 @@ def warm_start(
 def write_log(path: str | Path, episodes: Iterable[Episode] | Log) -> None:
     """Write episodes as a log that `read_log` reads, numbered from 0; whole or not at all.
 
-    What is in doubt of them is written too. Of a `Log`, so are its propensities.
+    Marks of doubtful episodes are written too, and the propensities of a `Log`.
 
     Examples:
         >>> import safespot as ss
@@ -247,7 +248,7 @@ def write_log(path: str | Path, episodes: Iterable[Episode] | Log) -> None:
 
 
 def columns(episodes: Iterable[Episode] | Log) -> Columns:
-    """Episodes as the columns of a log."""
+    """Return episodes as the columns of a log."""
     if isinstance(episodes, Log):
         made = columns(episodes.episodes)
         if episodes.propensities is not None:
@@ -277,7 +278,7 @@ def columns(episodes: Iterable[Episode] | Log) -> Columns:
 def _episodes(
     table: LogTable, f: Interface, endings: Ending | Mapping[int, Ending] | None
 ) -> tuple[tuple[Episode, ...], Float | None, tuple[Rejection, ...]]:
-    """Those that can be used, the propensities of their actions, and why others are rejected."""
+    """Return the usable episodes, the propensities of their actions ``[episodes, H]``, and the rejections."""
     absorbing, _ = absorbing_states(endings, 0)
     own = f.S - len(absorbing)
     _, home = absorbing_states(endings, own)
@@ -291,16 +292,16 @@ def _episodes(
         if k not in rejected:
             part = slice(row, row + steps)
             # After H steps only a state can tell whether the episode has ended.
-            said = {name: int(column[k]) for name, column in marks.items()}
-            ended = not said["unfinished"] and (steps < f.H or isinstance(endings, Mapping))
+            flags = {name: int(column[k]) for name, column in marks.items()}
+            ended = not flags["unfinished"] and (steps < f.H or isinstance(endings, Mapping))
             after = home(int(rows.table.columns["next_state"][part][-1])) if ended else None
-            episodes.append(_episode(rows, samples, part, f, after, padding, own, said))
+            episodes.append(_episode(rows, samples, part, f, after, padding, own, flags))
             if PROPENSITY in table.columns:
                 # After its end an episode has no choice.
                 taken = rows.table.columns[PROPENSITY][part]
                 propensities.append(np.pad(taken, (0, f.H - steps), constant_values=1.0))
-    found = np.reshape(propensities, (-1, f.H)) if PROPENSITY in table.columns else None
-    return tuple(episodes), None if found is None else frozen(found), tuple(rejected.values())
+    stacked = np.reshape(propensities, (-1, f.H)) if PROPENSITY in table.columns else None
+    return tuple(episodes), None if stacked is None else frozen(stacked), tuple(rejected.values())
 
 
 def _episode(
@@ -313,7 +314,7 @@ def _episode(
     own: int,
     marks: dict[str, Any],
 ) -> Episode:
-    """The rows of a valid episode; `after` is the absorbing state in which it goes on."""
+    """Return the episode of valid rows; `after` is the absorbing state in which it goes on."""
     columns = rows.table.columns
     begun, final = columns["state"][part], columns["next_state"][part.stop - 1]
     states = np.append(begun, begun[-1] if np.isnan(final) else final).astype(np.int64)

@@ -41,7 +41,7 @@ UNREADABLE = (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, z
 
 
 def read_cmdp(path: str | Path, /, **options: Any) -> CMDP:
-    """The CMDP in a file, by the ending of its name; a log has the options of `read_model`."""
+    """Return the CMDP in a file, by the ending of its name; a log has the options of `read_model`."""
     path = as_path(path)
     if path.is_dir():
         raise InvalidFile(f"{path} is a folder; expected a file, {', '.join(ENDINGS)}.")
@@ -63,19 +63,19 @@ def read_cmdp(path: str | Path, /, **options: Any) -> CMDP:
         content = READERS[path.suffix](path)
     except SafespotError:
         raise
-    except (*UNREADABLE, safetensors.SafetensorError) as problem:
-        raise InvalidFile(f"cannot read {path}: {problem}.") from None
+    except (*UNREADABLE, safetensors.SafetensorError) as exc:
+        raise InvalidFile(f"cannot read {path}: {exc}.") from None
     return CMDP(**_arguments(content, path))
 
 
 def read_model(path: str | Path, /, **options: Any) -> tuple[Log, EmpiricalModel]:
-    """A log and its empirical model; the options are those of `read_log` and `empirical_model`."""
+    """Return a log and its empirical model; the options are those of `read_log` and `empirical_model`."""
     log = read_logged(path, **options)
     return log, empirical_model(log, stationary=options.get("stationary", False))
 
 
 def read_logged(path: str | Path, /, **options: Any) -> Log:
-    """A log; the options are those of `read_log`.
+    """Return a log; the options are those of `read_log`.
 
     Options may come from TOML: an ending is then a table of its reward and its constraints, and several are a
     table of such tables by state. What is declared of limits has the keys of an interface.
@@ -90,14 +90,14 @@ def read_logged(path: str | Path, /, **options: Any) -> Log:
 
 
 def read_array(path: str | Path) -> NDArray:
-    """The array of an `.npy` file."""
+    """Return the array of an `.npy` file."""
     path = as_path(path)
     try:
         return _npy(read_bytes(path))
     except SafespotError:
         raise
-    except (*UNREADABLE,) as problem:
-        raise InvalidFile(f"cannot read {path}: {problem}.") from None
+    except (*UNREADABLE,) as exc:
+        raise InvalidFile(f"cannot read {path}: {exc}.") from None
 
 
 def _endings(table: Mapping[str, Any]) -> Ending | dict[int | str, Ending]:
@@ -116,8 +116,8 @@ def _is_ours(path: Path) -> bool:
     try:
         with safetensors.safe_open(path, "numpy") as file:
             return "safespot" in (file.metadata() or {})
-    except (OSError, safetensors.SafetensorError) as problem:
-        raise InvalidFile(f"cannot read {path}: {problem}.") from None
+    except (OSError, safetensors.SafetensorError) as exc:
+        raise InvalidFile(f"cannot read {path}: {exc}.") from None
 
 
 def _npz(path: Path) -> Mapping[str, Any]:
@@ -133,7 +133,7 @@ def _npz(path: Path) -> Mapping[str, Any]:
 
 
 def _npy(data: bytes) -> NDArray:
-    """An array of an archive. NumPy itself would make room for it on the word of its header alone."""
+    """Read an array of an archive. NumPy itself would make room for it on the word of its header alone."""
     file = io.BytesIO(data)
     heads = {
         (1, 0): np.lib.format.read_array_header_1_0,
@@ -164,7 +164,7 @@ ENDINGS = (*READERS, *FORMATS)
 
 
 def _arguments(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """The arguments of `CMDP`: no other names, and no array where one value is expected."""
+    """Check the arguments of `CMDP` in a file: no other names, and no array where one value is expected."""
     takes = list(inspect.signature(CMDP).parameters)
     wrong = [f"  {unknown('name', name, takes)}" for name in content if name not in takes]
     wrong += [f"  {name!r} is missing." for name in NEEDED if name not in content]

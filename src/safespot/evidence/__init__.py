@@ -1,1 +1,1 @@
-"""What play itself proves, without knowing the truth: interface, confidence sequences, meter, alarm, certificate."""
+"""Evidence from play alone, without the truth: interface, confidence sequences, meter, alarm, certificate."""

@@ -63,7 +63,7 @@ class SafetyAlarm(EpisodeCounter):
         self._x = np.empty(2 + 2 * m)
 
     def _count(self, sums: Float) -> bool:
-        """Bet on an episode; True: it raises the alarm, and the watch begins anew with the next one."""
+        """Bet on an episode; True: it raises the alarm, and the next one starts a new watch."""
         if self.ringing:
             self.state.wealth[:] = 0.0
             self.state.evidence[:] = 0.0
@@ -73,7 +73,7 @@ class SafetyAlarm(EpisodeCounter):
 
     @property
     def ringing(self) -> bool:
-        """Whether the last episode raised the alarm."""
+        """True where the last episode raised the alarm."""
         return bool(self.state.evidence.mean() >= self.between)
 
     @property
@@ -88,7 +88,7 @@ class SafetyAlarm(EpisodeCounter):
 
     @property
     def options(self) -> dict[str, Any]:
-        """All that it was made with beside its limits."""
+        """The constructor's arguments but for the limits."""
         return {"between": self.between}
 
     def _facts(self) -> dict[str, Any]:

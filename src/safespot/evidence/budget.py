@@ -92,7 +92,7 @@ class Budget(EpisodeCounter):
 
     @property
     def may_play(self) -> bool:
-        """Whether one more episode of any policy fits."""
+        """True where one more episode of any policy fits in the budget."""
         return bool(fits(self.terms.declared, self._inside, self.state.spent))
 
     @property
@@ -107,7 +107,7 @@ class Budget(EpisodeCounter):
 
     @property
     def options(self) -> dict[str, Any]:
-        """All that it was made with beside its limits."""
+        """The constructor's arguments but for the limits."""
         return {"budget": self.budget.tolist(), "delta": self.delta}
 
     def _facts(self) -> dict[str, Any]:

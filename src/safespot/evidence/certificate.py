@@ -25,13 +25,13 @@ SUBJECTS = ("policy", "mixture", "practice")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Certificate(Displayed):
-    """How much room a policy keeps its limits with, in the user's terms, and what that rests on.
+    """Bounds on the margin with which a policy keeps its limits, in the user's terms, and their basis.
 
     Verdicts derive from `difference_bounds` and are right, all at once, with probability `confidence`. So do all other
     bounds hold. Both ends of the differences together may have less, `difference_confidence`: a verdict needs one of
-    them. A lower bound is never above its upper one. That is so under the assumptions: where the data themselves put
-    one in doubt, `doubts` says so, and every verdict is "unknown". Where `SpotEpochs` was given the limits, its bounds
-    of values are those of the differences in other words, and hold with `difference_confidence`.
+    them. A lower bound is never above its upper one. That is so under the assumptions: where the data themselves
+    contradict one, `doubts` says so, and every verdict is "unknown". Where `SpotEpochs` knows the limits, its bounds of
+    values are those of the differences in other words, and hold with `difference_confidence`.
 
     Examples:
         >>> import safespot as ss
@@ -58,7 +58,7 @@ class Certificate(Displayed):
     more: Float  # [m]: about how many more episodes would decide; 0: it is decided; inf: none would
     basis: str  # a sentence on what was done
     assumptions: tuple[str, ...]  # sentences
-    subject: str  # what it is about: a "policy"; a "mixture" of policies, drawn anew for every episode; a "practice"
+    subject: str  # what it is about: a "policy"; a "mixture" of policies, one drawn for every episode; a "practice"
     policy_digest: str  # of that policy; of all of a mixture
     data_digest: str  # of what was seen
     doubts: tuple[str, ...] = ()  # sentences: what was seen that contradicts an assumption
@@ -93,11 +93,11 @@ class Certificate(Displayed):
         return frozen(-self.difference_bounds[0])
 
     def covers(self, policy: ArrayLike | str) -> bool:
-        """Whether it speaks of this policy, to the last bit: an array ``[H,S,A]``, or the name that it was tried by."""
+        """Return whether it is of this policy ``[H,S,A]``, to the last bit, or of one that was tried by this name."""
         return self.subject == "policy" and self.policy_digest == policy_digest(policy)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain numbers, texts and lists, ready for JSON; an infinite number of episodes is None."""
+        """Return plain numbers, texts and lists, ready for JSON; an infinite number of episodes is None."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         for name in ("difference_bounds", "value_bounds", "threshold_bounds"):
             plain[name] = [end.tolist() for end in plain[name]]
@@ -114,7 +114,7 @@ class Certificate(Displayed):
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Certificate:
-        """The certificate of which `as_dict` gave `plain`; `InvalidFile` where it contradicts itself."""
+        """Return the certificate of which `as_dict` gave `plain`; raise `InvalidFile` where it contradicts itself."""
         try:
             made = cls(
                 difference_bounds=_pair(plain["difference_bounds"]),
@@ -177,7 +177,7 @@ class Certificate(Displayed):
         return cls.from_dict(about)
 
     def plot(self) -> Any:
-        """An Altair chart: between which bounds the room of each limit lies; right of 0 it is kept."""
+        """Draw the bounds of each limit's margin as an Altair chart; right of 0 the limit is kept."""
         rows = [
             {
                 "name": self.names.quantity(i), "verdict": self.verdict[i],
@@ -242,7 +242,7 @@ class Certificate(Displayed):
 
 
 class Bounds(NamedTuple):
-    """What a certificate bounds, in the user's units."""
+    """The bounds of a certificate, in the user's units."""
 
     difference: tuple[Float, Float]  # (lower [m], upper [m]) of the room that a limit is kept with
     value: tuple[Float, Float]
@@ -296,7 +296,7 @@ def issue(
 
 
 def more_episodes(gap: Float, width: Float, episodes: int) -> Float:
-    """About how many more episodes make a width smaller than a gap, if it shrinks as 1 / sqrt(episodes)."""
+    """Estimate how many more episodes make a width smaller than a gap, if it shrinks as 1 / sqrt(episodes)."""
     more = np.full(len(gap), np.inf)
     apart = gap > 1e-9 * width  # by more than rounding
     if episodes > 0:

@@ -1,4 +1,4 @@
-"""What meters, trials, alarms and budgets share: terms, doubts, one way to observe, and a file."""
+"""The common part of meters, trials, alarms and budgets: terms, doubts, one way to observe, and a file."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class EpisodeCounter(Displayed, ABC):
     @property
     @abstractmethod
     def options(self) -> dict[str, Any]:
-        """All that it was made with beside its limits, ready for JSON."""
+        """The constructor's arguments but for the limits, ready for JSON."""
 
     def _check(self) -> None:
         """Raise unless the state of a file can be one."""
@@ -91,5 +91,5 @@ def as_delta(delta: float) -> float:
 
 
 def confidence(delta: float, doubts: tuple[str, ...]) -> dict[str, Any]:
-    """Return the confidence of bounds, as it is shown."""
+    """Return the displayed fact on bounds: their confidence, 1 - delta, or the doubts that leave them unproven."""
     return {"confidence": 1.0 - delta} if not doubts else {"not proven": "; ".join(doubts)}

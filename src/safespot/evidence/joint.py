@@ -42,7 +42,7 @@ def evidence_of(targets: Targets, means: FixedMeans) -> LogEvidence:
 
 @inlined
 def log_evidence(terms: Float, slopes: Float, z: float) -> tuple[float, float]:
-    """``log e(z)``, and how fast it falls at z."""
+    """Return ``log e(z)``, and its derivative in z, negated."""
     top, total, slope = -np.inf, 0.0, 0.0
     for k in range(terms.shape[0]):
         top = max(top, terms[k] - slopes[k] * z)
@@ -57,7 +57,7 @@ def log_evidence(terms: Float, slopes: Float, z: float) -> tuple[float, float]:
 def least_first(
     terms: Float, slopes: Float, level: float, terms2: Float, slopes2: Float, v: float
 ) -> tuple[float, float]:
-    """The least first mean in [0, inf) where the second is v, and its derivative in v."""
+    """Return the least first mean in [0, inf) where the second is v, and its derivative in v."""
     said, falls = log_evidence(terms2, slopes2, v)
     u = crossing(terms, slopes, level - said)
     if u <= 0.0:
@@ -75,7 +75,7 @@ def least_sum(
     weight2: float,
     level: float,
 ) -> float:
-    """The least ``weight u + weight2 v``, u >= 0 and v in [0,1], where the evidence about both is at most `level`.
+    """Return the least ``weight u + weight2 v``, u >= 0 and v in [0,1], with evidence about both of at most `level`.
 
     The least u falls in v, and the sum is convex in v: its derivative is bisected, and the tangent at the left end of
     what remains lies below the minimum.

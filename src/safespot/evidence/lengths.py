@@ -1,4 +1,4 @@
-"""How many episodes a proof takes, before any is played."""
+"""Numbers of episodes that a proof takes, before any is played."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def episodes_needed(
     It is where the mixture of `sequences.FixedMeans`, planned for that number, reaches m / delta if every episode is as
     good as the average one: ``sum_k prior_k exp(n (c_k q - c_k^2 / 2)) = m / delta``, q = room / deviation.
 
-    Where a range is much wider than the deviation it takes longer, which only `worst` can tell: whoever bets against
+    Where a range is much wider than the deviation it takes longer, which only `worst` can tell: a bet against
     "the mean is 0" with numbers of at least -worst wins at most a factor of 1 + room / worst with an episode of the
     average, so that a proof takes at least ``ln(m / delta) / ln(1 + room / worst)`` of them.
 

@@ -77,7 +77,7 @@ class SafetyMeter(EpisodeCounter):
         self.count_sums(sums[None])
 
     def count_sums(self, sums: Float) -> None:
-        """Count the sums ``[n,2+4m]`` of many episodes, inside; what is in doubt of them is for the caller to note."""
+        """Count the sums ``[n,2+4m]`` of many episodes, inside; the caller notes their doubts."""
         ones = np.ones(self.terms.m)
         meter_episodes(self.terms.declared, self.state, ones, np.ascontiguousarray(sums), self._x)
 
@@ -102,7 +102,7 @@ class SafetyMeter(EpisodeCounter):
 
     @property
     def mean_bounds(self) -> tuple[Float, Float]:
-        """The same divided by the number of episodes; the whole range before the first."""
+        """Bounds of the violation per episode, `violation_bounds` over `episodes`; the whole range before the first."""
         if self.episodes == 0:
             least, width = self.terms.declared.least, self.terms.declared.width
             scale = self.terms.scale
@@ -117,7 +117,7 @@ class SafetyMeter(EpisodeCounter):
 
     @property
     def options(self) -> dict[str, Any]:
-        """All that it was made with beside its limits."""
+        """The constructor's arguments but for the limits."""
         return {"delta": self.delta}
 
     def _read(self) -> Evidence:
@@ -166,7 +166,7 @@ def meter_episode(
 
 @no_refcount
 def read_meter(state: MeterState, levels: Float, low: Float) -> None:
-    """``low`` ``[2+2m]``: bounds of sums, of the reward and of 1 less it, then of the differences."""
+    """Write the bounds of sums to ``low`` ``[2+2m]``: of the reward and of 1 less it, then of the differences."""
     for side in range(2):
         low[side] = window_sum(state.reward[side], levels[side], state.means.terms)
     sums_of_means(state.means, levels[2:], low[2:])
@@ -174,7 +174,7 @@ def read_meter(state: MeterState, levels: Float, low: Float) -> None:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evidence(Displayed):
-    """What a meter showed along the way, in the user's units; one row for each time that it was read.
+    """The readings of a meter in the user's units; one row for each.
 
     All bounds hold at once, over all times, constraints and sides, with probability 1 - delta; where `doubts` says what
     the data contradict, none of them is proven.
@@ -224,7 +224,7 @@ class Evidence(Displayed):
 
 
 def meter_levels(m: int, delta: float) -> Float:
-    """``[2+2m]``: ln(1/share) of each bound; two of the reward, then two of each constraint."""
+    """Return ln(1/share) of each bound, ``[2+2m]``: two of the reward, then two of each constraint."""
     shares = np.full(2 + 2 * m, (1.0 - REWARD) * delta / (2 * m))
     shares[:2] = REWARD * delta / 2
     return frozen(-np.log(shares))

@@ -46,7 +46,7 @@ CAPS: Float = frozen(LARGEST / WEIGHTS)  # of the guess, for each weight
 
 
 class ChangingMeans(NamedTuple):
-    """What a bound on the sums of changing means remembers; a row for each variable."""
+    """The statistics of a bound on sums of changing means; a row for each variable."""
 
     product: Float  # [rows, K]: prod (1 + l y) with y = x - c, but for its powers of two
     power: Float  # [rows, K]: these
@@ -57,7 +57,7 @@ class ChangingMeans(NamedTuple):
 
 
 def changing_means(rows: int) -> ChangingMeans:
-    """Nothing seen yet."""
+    """Return the statistics of no observations, for that many variables."""
     K = len(WEIGHTS)
     return ChangingMeans(
         product=np.ones((rows, K)), power=np.zeros((rows, K)), drift=np.zeros((rows, K)),
@@ -67,7 +67,7 @@ def changing_means(rows: int) -> ChangingMeans:
 
 @inlined_noalias
 def observe_changing(state: ChangingMeans, x: Float) -> None:
-    """One more number in [0,1] for every row; the guess is the mean so far, as large as each weight allows."""
+    """Count one number in [0,1] for every row; the guess is the mean so far, capped for each weight."""
     seen = state.counted[0] + 1.0
     share = 1.0 / seen
     for r in range(x.shape[0]):
@@ -88,7 +88,7 @@ def observe_changing(state: ChangingMeans, x: Float) -> None:
 
 @inlined
 def set_powers_aside(product: Float, power: Float) -> None:
-    """The same products with factors in [1/2, 1); exact."""
+    """Bring the factors of products into [1/2, 1), and add their exponents to `power`; exact."""
     for k in range(product.shape[0]):
         product[k], exponent = math.frexp(product[k])
         power[k] += exponent
@@ -124,7 +124,7 @@ def observe_many_changing(state: ChangingMeans, x: Float) -> None:
 
 @inlined
 def crossing(terms: Float, slopes: Float, level: float) -> float:
-    """The z with ``log sum_k exp(terms_k - slopes_k z) = level``, or a little less; slopes are positive.
+    """Return the z with ``log sum_k exp(terms_k - slopes_k z) = level``, or a little less; slopes are positive.
 
     The left side falls in z and is convex, and where a single summand crosses it has not yet fallen to `level`. So
     Newton's steps come from the left and never pass the root: wherever they end is a valid lower bound.
@@ -152,21 +152,21 @@ def crossing(terms: Float, slopes: Float, level: float) -> float:
 
 TARGETS = 4.0 ** np.arange(-6.0, 10.0)  # numbers of episodes, in parts of the planned one
 TYPICAL = 5.0  # ln(1/share) with what the mixture costs, for which the weights are best
-STEADY = 4_000  # episodes that a sequence is made for when nobody says how many
+STEADY = 4_000  # episodes that a sequence is made for by default
 LARGEST_WEIGHT = 64.0
 FIRST_VARIANCE = 1.0 / 16.0  # counts as one episode
-PATIENCE = 32  # bounds are read again when the number of episodes has grown by one part in so many
+PATIENCE = 32  # bounds are read again when the number of episodes has grown by 1 / PATIENCE
 
 
 class Targets(NamedTuple):
-    """Which weights a mixture has: in units of 1 / the standard deviation, and their prior."""
+    """The weights of a mixture, in units of 1 / the standard deviation, and their prior."""
 
     rate: Float  # [K]
     log_prior: Float  # [K]
 
 
 def targets(planned: int = STEADY) -> Targets:
-    """The weights sqrt(2 L / N) / deviation are sharpest after N episodes; N around the planned number.
+    """Return the weights sqrt(2 L / N) / deviation, sharpest after N episodes, for N around the planned number.
 
     The prior falls as 1 / (1 + k^2) with N = planned 4^k: half of it lies within a factor of 4.
     """
@@ -177,7 +177,7 @@ def targets(planned: int = STEADY) -> Targets:
 
 
 class FixedMeans(NamedTuple):
-    """What a bound on means that do not change remembers; a row for each variable."""
+    """The statistics of a bound on means that do not change; a row for each variable."""
 
     weight: Float  # [rows, K]: l, of the coming numbers
     product: Float  # [rows, K]: prod (1 + l y), but for its powers of two
@@ -193,7 +193,7 @@ class FixedMeans(NamedTuple):
 
 
 def fixed_means(rows: int) -> FixedMeans:
-    """Nothing seen yet: every mean is at least 0."""
+    """Return the statistics of no observations, where every mean is at least 0."""
     K = len(TARGETS)
     return FixedMeans(
         weight=np.zeros((rows, K)), product=np.ones((rows, K)), power=np.zeros((rows, K)),
@@ -205,7 +205,7 @@ def fixed_means(rows: int) -> FixedMeans:
 
 @inlined
 def observe_fixed(targets: Targets, state: FixedMeans, r: int, x: float) -> None:
-    """One more number in [0,1] of row r; the guess is the mean so far."""
+    """Count one number in [0,1] for row r; the guess is the mean so far."""
     guess = running_mean(state, r)
     choose_weights(targets, state, r, guess)
     add_factor(state, r, x, guess)
@@ -213,7 +213,7 @@ def observe_fixed(targets: Targets, state: FixedMeans, r: int, x: float) -> None
 
 @inlined_noalias
 def choose_weights(targets: Targets, state: FixedMeans, r: int, largest: float) -> None:
-    """The weights of the coming numbers of row r, none of which is guessed to be more than `largest`."""
+    """Choose the weights of the coming numbers of row r, none of which is guessed to be more than `largest`."""
     precision = math.sqrt((state.counted[r] + 1.0) / (FIRST_VARIANCE + state.squares[r]))
     most, weight = min(LARGEST_WEIGHT, LARGEST / largest), state.weight[r]
     for k in range(weight.shape[0]):
@@ -239,7 +239,7 @@ def add_factor(state: FixedMeans, r: int, x: float, guess: float) -> None:
 
 @inlined
 def running_mean(state: FixedMeans, r: int) -> float:
-    """A guess for the next x of row r: the mean so far, and one half at first."""
+    """Guess the next x of row r: the mean so far, and one half at first."""
     return float((0.5 + state.total[r]) / (state.counted[r] + 1.0))
 
 
@@ -309,7 +309,7 @@ def observe_samples(sums: Float, n: float, total: float) -> None:
 
 @inlined
 def sample_evidence(sums: Float, H: float, a: float) -> float:
-    """``log sum_k prior_k exp(l_k sum z - psi(l_k) sum z^2)`` with z = (s - n a) / H, per episode.
+    """Return ``log sum_k prior_k exp(l_k sum z - psi(l_k) sum z^2)`` with z = (s - n a) / H, per episode.
 
     As z >= -1, 1 + l z >= exp(l z - psi(l) z^2): below a supermartingale if no sample's mean is above a.
     """
@@ -325,7 +325,7 @@ def sample_evidence(sums: Float, H: float, a: float) -> float:
 
 @inlined
 def sample_mean(sums: Float, H: float, level: float) -> float:
-    """The largest a up to which "the mean is at most a" is refuted with share exp(-level).
+    """Return the largest a up to which "the mean is at most a" is refuted with share exp(-level).
 
     The evidence falls in a: its exponents have the slope -l n + 2 psi(l) sum (s - n a) n / H <= (2 psi(l) - l) n, and
     2 psi(l) < l up to l = 1/2. So it may be bisected.
@@ -363,7 +363,7 @@ def move_powers(sums: Float, x: float, y: float, sign: float) -> None:
 
 @no_refcount
 def window_sum(sums: Float, level: float, terms: Float) -> float:
-    """A lower bound of the sum of E over a window, with share exp(-level), for one window fixed in advance.
+    """Return a lower bound of the sum of E over a window, with share exp(-level), for one window fixed in advance.
 
     From y >= -1 follows ``log(1 + l y) >= l y - l^2 y^2/2 + l^3 y^3/3 - kappa(l) l^4 y^4``: power sums stand for the
     product, since a number can be taken back from them. With u = sum E - sum x the exponents of the product form are

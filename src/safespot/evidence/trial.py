@@ -72,7 +72,7 @@ class ThresholdPrior(NamedTuple):
 
 
 class TrialState(NamedTuple):
-    """What a trial has counted."""
+    """The statistics of a trial."""
 
     means: FixedMeans  # of the statements of `signals.totals.state_totals`
     digest: NDArray  # [32]: of all statements, one after the other
@@ -155,7 +155,7 @@ class Trial(EpisodeCounter):
 
     @property
     def decided(self) -> bool:
-        """Whether the episodes decide every limit; in doubt of them a `verdict` may still be "unknown"."""
+        """True once the episodes decide every limit; where `doubts` are, a `verdict` may still be "unknown"."""
         return "unknown" not in verdicts(*self._differences())
 
     def _differences(self) -> tuple[Float, Float]:
@@ -190,7 +190,7 @@ class Trial(EpisodeCounter):
 
     @property
     def options(self) -> dict[str, Any]:
-        """All that it was made with beside its limits."""
+        """The constructor's arguments but for the limits."""
         return {"delta": self.delta, "episodes": self.planned}
 
     def _facts(self) -> dict[str, Any]:
@@ -312,7 +312,7 @@ def count_in_trial(
     sums: Float,
     x: Float,
 ) -> int:
-    """`watch_trial` for an episode that comes alone."""
+    """Call `watch_trial` for an episode that comes alone."""
     return watch_trial(rates, trial, prior, OPEN, lower, upper, sums, x)
 
 

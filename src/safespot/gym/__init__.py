@@ -2,7 +2,7 @@
 
 Importing this package registers every ready problem, ``gymnasium.make("safespot/machine-v0", budget=2)``, and the
 patients of `dosing` as ``safespot/Clinic-v0``. Gymnasium 1 looks for no plugins, but
-``gymnasium.make("safespot.gym:safespot/machine-v0")`` imports this package by itself.
+``gymnasium.make("safespot.gym:safespot/machine-v0")`` imports this package.
 """
 
 from __future__ import annotations

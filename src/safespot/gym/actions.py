@@ -46,7 +46,7 @@ class Actions:
         self._ask = _method(env, "action_masks") if masked else None
 
     def value(self, a: int) -> Any:
-        """Action a as the environment takes it."""
+        """Return action a as the environment takes it."""
         assert self._value is not None  # a space's own numbering leads back
         return self._value(a)
 
@@ -69,35 +69,35 @@ class Actions:
         )
 
     def admitted(self, a: int, info: Mapping[str, Any]) -> int:
-        """Action a, or the lowest one where the environment, which showed `info`, does not admit it."""
-        shown = info.get(MASK) if self._masked else None
-        if shown is None and self._ask is not None:
-            shown = self._ask()
-        if shown is None:
+        """Return action a, or the lowest admissible one where the environment's mask, in `info`, does not admit a."""
+        raw_mask = info.get(MASK) if self._masked else None
+        if raw_mask is None and self._ask is not None:
+            raw_mask = self._ask()
+        if raw_mask is None:
             return a
-        mask = admissible(self._space, shown)
+        mask = admissible(self._space, raw_mask)
         if not mask.any():
             raise InvalidEpisode("the environment's mask admits no action.")
         return a if mask[a] else int(mask.argmax())
 
 
-def admissible(space: Any, shown: Any) -> Bool:
-    """A mask over the numbers of all actions, from the mask that an environment shows."""
+def admissible(space: Any, raw_mask: Any) -> Bool:
+    """Return the mask over the numbers of all actions, from the mask that an environment shows."""
     if isinstance(space, spaces.Tuple | spaces.Dict):
         parts = space.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
-        return _combined([admissible(part, shown[key]) for key, part in parts])
+        return _combined([admissible(part, raw_mask[key]) for key, part in parts])
     if isinstance(space, spaces.MultiDiscrete):
         counts = np.ravel(space.nvec).tolist()
     elif isinstance(space, spaces.MultiBinary):
         counts = [2] * int(np.prod(space.shape))
     else:
         counts = [make_discretizer(space).states]
-    entries = shown if isinstance(shown, tuple | list) and len(counts) > 1 else [shown]
+    entries = raw_mask if isinstance(raw_mask, tuple | list) and len(counts) > 1 else [raw_mask]
     flat = np.concatenate([np.ravel(np.asarray(entry)) for entry in entries])
     if flat.dtype.kind not in "biu" or flat.size != sum(counts) or (flat > 1).any():
         raise InvalidEpisode(
             f"the mask of {space} must have an entry 0 or 1 for each of {' + '.join(map(str, counts))} choices; got "
-            f"{shown!r}."
+            f"{raw_mask!r}."
         )
     return _combined(np.split(flat.astype(np.bool_), np.cumsum(counts)[:-1]))
 
@@ -111,16 +111,16 @@ def _check_info(call: str, info: Any) -> None:
 
 
 def _combined(masks: list[Bool]) -> Bool:
-    """The mask of combinations, the last part counting fastest."""
+    """Return the mask of combinations, the last part counting fastest."""
     return reduce(lambda a, b: np.logical_and.outer(a, b).ravel(), masks)
 
 
 def _method(env: Any, name: str) -> Callable[[], Any] | None:
-    """A method of an environment or of what it wraps."""
+    """Return a method of an environment or of what it wraps."""
     if hasattr(
         env, "has_wrapper_attr"
     ):  # Gymnasium's wrappers do not pass on what they do not know
-        found = env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None
+        method = env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None
     else:
-        found = getattr(env, name, None)
-    return found if callable(found) else None
+        method = getattr(env, name, None)
+    return method if callable(method) else None

@@ -8,8 +8,8 @@ that lead from the one to the other, plays a policy, and returns an `Episode`:
 - constraints and thresholds: a key of `info`, a function of the step, or by default what the environment shows:
   ``info["constraint"]``, ``info["cost"]`` or, where `step` returns six elements (observation, reward, cost, …),
   the third;
-- endings: what the steps after an early end pay and count (deviation D7). Nobody but the user can know: a death
-  that stops the costs would look safe. Padded steps carry no threshold sample.
+- endings: what the steps after an early end pay and count (deviation D7). Only the user can know: a death that
+  stops the costs would look safe. Padded steps carry no threshold sample.
 
 Rewards and constraints outside their declared range are an error, since a learner's guarantees hold within it; with
 `clip` they are cut off instead, and counted (`Episode.clipped`): nothing is certified from such episodes.
@@ -55,7 +55,7 @@ class BlackBox(Displayed):
         states: a `Discretizer`, or the `bins` of `make_discretizer`; None where observations are finitely many.
         limits: what is declared of each constraint: a `Limit` (one serves all), or its name. What lies outside of its
             range is an error.
-        signals: where signals are found, if not where the environment shows them by itself: a dict with a source for
+        signals: the sources of signals, where the environment's own do not serve: a dict with a source for
             "rewards", "constraints" or "thresholds", which is a key of `info`, or a function of a `Step` that returns
             a number or ``[m]``. A step whose `info` has no such key of thresholds carries no hint. Where some step of
             an episode has ``info["threshold_total"]``, a hint for the whole episode, that counts instead: an equal
@@ -101,8 +101,8 @@ class BlackBox(Displayed):
         problem = problem_of(env)
         # A problem's own mask is in its interface.
         self._actions = Actions(env, masked=problem is None)
-        given = isinstance(states, Discretizer)
-        seen = _checked(states) if given else make_discretizer(env.observation_space, states)
+        ready = isinstance(states, Discretizer)
+        seen = _checked(states) if ready else make_discretizer(env.observation_space, states)
         absorbing, self._home = absorbing_states(endings, seen.states, error=InvalidOption)
         self.env = env
         self._seen, self._endings = seen, absorbing
@@ -130,7 +130,7 @@ class BlackBox(Displayed):
         self._padded = [self._padding(ending) for ending in absorbing]
 
     def _declared_interface(self, horizon: int | None, known: dict[str, Any]) -> dict[str, Any]:
-        """The interface without its limits."""
+        """Return the declared interface without its limits."""
         if horizon is None:
             raise InvalidOption("the number of steps of an episode is not declared; give horizon=.")
         S, A, extra, m = self._states, self._actions.count, len(self._endings), self._probe.m
@@ -143,7 +143,7 @@ class BlackBox(Displayed):
         }  # fmt: skip
 
     def _padding(self, ending: Ending) -> Float:
-        """``[1+2m, H]``: what the steps after an ending show."""
+        """Return the signals of the steps after an ending, ``[1+2m, H]``."""
         m, H = self._known.m, self._known.H
         payoffs = ending.payoffs(m, error=InvalidOption)
         steps = np.append(payoffs, np.full(m, np.nan))[:, None]
@@ -162,11 +162,11 @@ class BlackBox(Displayed):
         return {"env": repr(self.env), **sizes, "senses": self.interface["senses"]}
 
     def number(self, observation: Any) -> int:
-        """The state that an observation is."""
+        """Return the number of the state that an observation belongs to."""
         return self._state(observation)
 
     def state(self, number: int) -> Any:
-        """What a state's number stands for: an observation, an entry that was cut being a `Bin`, or an `Ending`."""
+        """Return a state's observation, where an entry that was cut is a `Bin`; of an absorbing state, the `Ending`."""
         S = self._states
         s = _within("state", number, S + len(self._endings))
         if s >= S:
@@ -179,11 +179,11 @@ class BlackBox(Displayed):
         return self._seen.inverse(s)
 
     def action(self, number: int) -> Any:
-        """What an action's number stands for, as the environment takes it."""
+        """Return the action with this number, as the environment takes it."""
         return self._actions.value(_within("action", number, self._actions.count))
 
     def __str__(self) -> str:
-        """How states and actions are numbered."""
+        """Describe the numbering of states and actions."""
         S, A = self._states, self._actions.count
         lines = [
             f"states 0 to {S - 1}: {self._seen.parts or 'by a discretizer of your own'}",
@@ -202,11 +202,11 @@ class BlackBox(Displayed):
         states, actions, signals, steps, total = self.show(policy, uniforms, seed)
         clipped = 0
         if self._clip:
-            shown = signals[: 1 + m]
+            observed = signals[: 1 + m]
             least, most = (bound[: 1 + m] for bound in self._tolerated)
-            clipped = int(np.count_nonzero((shown < least) | (shown > most)))
+            clipped = int(np.count_nonzero((observed < least) | (observed > most)))
             low, high = (bound[: 1 + m, None] for bound in self._bounds)
-            signals[: 1 + m] = shown.clip(low, high)
+            signals[: 1 + m] = observed.clip(low, high)
         self._check_ranges(signals[:, :steps])
         constraints, thresholds = signals[1 : 1 + m].T, signals[1 + m :].T
         if m > 1:  # a single column lies in order already
@@ -237,11 +237,11 @@ class BlackBox(Displayed):
             )
 
     def show(self, policy: Policy, uniforms: Float, seed: int | None) -> Shown:
-        """An episode as it is shown, padded, but not yet held against the declared ranges."""
+        """Play an episode and return it as shown, padded, but not yet checked against the declared ranges."""
         H, m = self.interface["horizon"], self.interface["constraints"]
-        states, actions, *found, total = self._walk(policy, uniforms.tolist(), seed)
+        states, actions, *raw, total = self._walk(policy, uniforms.tolist(), seed)
         n, s = len(actions), states[-1]
-        signals = signals_of(found, n, m)
+        signals = signals_of(raw, n, m)
         if n < H:
             signals, played = self._padded[s - self._states].copy(), signals
             signals[:, :n] = played
@@ -258,27 +258,27 @@ class BlackBox(Displayed):
         """Walk with the environment: states, actions, rewards, constraints, thresholds, and totals of the latter."""
         states, actions, rewards, constraints, thresholds = [], [], [], [], []
         totals: list[Any] = []
-        probe, h, asked = self._probe, 0, "reset"  # the last two for what goes wrong
+        probe, h, request = self._probe, 0, "reset"  # the last two for what goes wrong
         try:
             observation, info = self.env.reset(seed=seed)
-            asked = "state"
+            request = "state"
             s = self._state(observation)
             states.append(s)
             for h, u in enumerate(uniforms):
-                asked = "step"
+                request = "step"
                 a = pick(policy[h, s], u)
                 step = self._actions.take(observation, a, info)
                 actions.append(a)
                 observation, info = step.next_state, step.info
-                asked = "rewards"
+                request = "rewards"
                 rewards.append(step.reward if self._rewards is None else self._rewards(step))
-                asked = "constraints"
+                request = "constraints"
                 constraints.append(probe.constraints(step))
-                asked = "thresholds"
+                request = "thresholds"
                 thresholds.append(probe.thresholds(step))
                 if probe.takes_totals and TOTAL in step.info:
                     totals.append(step.info[TOTAL])
-                asked = "state"
+                request = "state"
                 home = self._ending(step, early=h + 1 < len(uniforms)) if step.ended else None
                 s = self._state(observation) if home is None else home
                 states.append(s)
@@ -290,14 +290,14 @@ class BlackBox(Displayed):
                         "state explains that, so it cannot be declared as an ending: take a shorter horizon, "
                         "or raise the limit with gymnasium.make(…, max_episode_steps=…)."
                     )
-        except InvalidEpisode as problem:
-            raise at(h, asked, str(problem)) from problem.__cause__
-        except Exception as problem:
-            raise at(h, asked, f"{type(problem).__name__} was raised: {problem}") from problem
+        except InvalidEpisode as exc:
+            raise at(h, request, str(exc)) from exc.__cause__
+        except Exception as exc:
+            raise at(h, request, f"{type(exc).__name__} was raised: {exc}") from exc
         return states, actions, rewards, constraints, thresholds, totals
 
     def _shares(self, step: int, total: Any, H: int, m: int) -> Float:
-        """A hint for a whole episode as ``[m,1]``, what each step shows of it."""
+        """Return the equal share ``[m,1]`` of a hint for a whole episode that each of its steps shows."""
         try:
             shares = numbers(total, (m, 1)).astype(np.float64) / H
         except (TypeError, ValueError):
@@ -313,7 +313,7 @@ class BlackBox(Displayed):
         return shares
 
     def _ending(self, step: Step, *, early: bool) -> int | None:
-        """The absorbing state in which an ended episode goes on."""
+        """Return the absorbing state in which an ended episode goes on."""
         key = self._state(step.next_state) if self._ending_of is None else self._ending_of(step)
         home = self._home(key)
         if home is None and early:
@@ -326,19 +326,19 @@ class BlackBox(Displayed):
         return home
 
 
-def _checked(given: Discretizer) -> Discretizer:
-    """A user's discretizer, whose numbers are looked at."""
+def _checked(discretizer: Discretizer) -> Discretizer:
+    """Return a user's discretizer with a check of the numbers that it makes."""
 
     def number(observation: Any) -> int:
-        s = index(given.number(observation))
-        if not 0 <= s < given.states:
+        s = index(discretizer.number(observation))
+        if not 0 <= s < discretizer.states:
             raise InvalidEpisode(
                 f"the discretizer made state {s} of the observation {observation!r}; states are 0 to "
-                f"{given.states - 1}."
+                f"{discretizer.states - 1}."
             )
         return s
 
-    return given._replace(number=number)
+    return discretizer._replace(number=number)
 
 
 def problem_of(env: Any) -> Problem | None:
@@ -348,7 +348,7 @@ def problem_of(env: Any) -> Problem | None:
 
 
 def _sources(signals: Mapping[str, Source] | None) -> dict[str, Any]:
-    """Where each kind of signal is found; None: where the environment shows it by itself."""
+    """Return the declared source of each kind of signal; None where the environment itself shows the signal."""
     sources: dict[str, Any] = dict.fromkeys(SIGNALS)
     for name, source in dict(signals or {}).items():
         if name not in SIGNALS:
@@ -357,15 +357,15 @@ def _sources(signals: Mapping[str, Source] | None) -> dict[str, Any]:
     return sources
 
 
-def _within(what: str, number: int, count: int) -> int:
-    n = as_count(what, number, least=0, error=InvalidOption)
+def _within(kind: str, number: int, count: int) -> int:
+    n = as_count(kind, number, least=0, error=InvalidOption)
     if n >= count:
-        raise InvalidOption(f"there is no {what} {n}; they are 0 to {count - 1}.")
+        raise InvalidOption(f"there is no {kind} {n}; they are 0 to {count - 1}.")
     return n
 
 
 def env_interface(env: Any, **declarations: Any) -> dict[str, Any]:
-    """What ``problem.interface`` is, for an environment: the arguments of a learner.
+    """Return the arguments of a learner for an environment, as ``problem.interface`` has them for a problem.
 
     `env` is a `BlackBox`, or an environment with the declarations of one.
 
@@ -381,7 +381,7 @@ def env_interface(env: Any, **declarations: Any) -> dict[str, Any]:
 
 
 def as_box(env: Any, declarations: Mapping[str, Any]) -> BlackBox:
-    """A `BlackBox` as it is, or one made of an environment and its declarations."""
+    """Return a `BlackBox` unchanged, or make one of an environment and its declarations."""
     if not isinstance(env, BlackBox):
         return BlackBox(env, **declarations)
     if declarations:

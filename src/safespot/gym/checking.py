@@ -29,8 +29,8 @@ def check_env(env: Any, episodes: int = 20, seed: int = 0, **declarations: Any) 
     """
     try:
         box = as_box(env, declarations)
-    except SafespotError as problem:
-        return [str(problem)]
+    except SafespotError as exc:
+        return [str(exc)]
     f = box.interface
     shape = f["horizon"], f["states"], f["actions"]
     mask = np.broadcast_to(True if f["action_mask"] is None else f["action_mask"], shape)
@@ -41,8 +41,8 @@ def check_env(env: Any, episodes: int = 20, seed: int = 0, **declarations: Any) 
     for t in range(as_count("episodes", episodes, least=1, error=InvalidOption)):
         try:
             played.append(box.show(policy, rng.random(shape[0]), seed if t == 0 else None))
-        except InvalidEpisode as problem:
-            findings.setdefault(str(problem).partition(": ")[2], str(problem))
+        except InvalidEpisode as exc:
+            findings.setdefault(str(exc).partition(": ")[2], str(exc))
     sentences = list(findings.values())
     if not box.shows_thresholds:
         sentences.append(
@@ -53,10 +53,10 @@ def check_env(env: Any, episodes: int = 20, seed: int = 0, **declarations: Any) 
 
 
 def _odd(played: list[Shown], f: Mapping[str, Any]) -> list[str]:
-    """What is odd about whole episodes."""
+    """Return a sentence for each oddity of whole episodes: NaN, signals out of range or constant, another start."""
     sentences = []
     m, ranges = f["constraints"], f["ranges"]
-    signals = np.hstack([shown.signals for shown in played])
+    signals = np.hstack([episode.signals for episode in played])
     names = ["rewards", *(f"{key} of constraint {i}" for key in SIGNALS[1:] for i in range(m))]
     bounds = [ranges["reward"], *ranges["constraints"] * 2]
     for name, values, (low, high) in zip(names, signals, bounds, strict=True):
@@ -73,6 +73,6 @@ def _odd(played: list[Shown], f: Mapping[str, Any]) -> list[str]:
             )
         elif least == most and not name.startswith("thresholds"):
             sentences.append(f"{name} were always {least:g}: there is nothing to learn from them.")
-    if f["start"] is not None and any(shown.states[0] != f["start"] for shown in played):
+    if f["start"] is not None and any(episode.states[0] != f["start"] for episode in played):
         sentences.append(f"an episode did not start in state {f['start']}; leave start=None.")
     return sentences

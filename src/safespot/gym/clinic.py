@@ -3,7 +3,7 @@
 A reset admits a new patient; a step treats for a block of two days (`problems.dosing.tumor`). The doctor sees the
 tumor and the drug left in the blood as they are: how they are cut into states is up to a discretizer. `info["cost"]` is
 the dose, `info["threshold"]` a biomarker's hint at the block's share of the tolerance. Death terminates; what the
-blocks after it cost is for whoever learns to declare (deviation D7).
+blocks after it cost is for the learner's user to declare (deviation D7).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ HINTS = 0.2  # how far biomarkers are off, a standard deviation
 
 
 class Clinic(gymnasium.Env[Any, Any]):
-    """One patient after the other; a course of treatment has `BLOCKS` blocks.
+    """An environment of one patient after the other; a course of treatment has `BLOCKS` blocks.
 
     `tolerance` is in full doses over such a course, 6 by default.
 

@@ -27,7 +27,7 @@ MOST = 10_000_000  # states or actions: no table of more fits into a memory
 
 
 class Discretizer(NamedTuple):
-    """How many states there are, which of them an observation is, and, where it is known, what a number stands for.
+    """A map of observations to a finite number of states, and back where that is known.
 
     Examples:
         >>> import safespot as ss
@@ -41,7 +41,7 @@ class Discretizer(NamedTuple):
     number: Callable[[Any], int]
     inverse: Callable[[int], Any] | None = None
     parts: str = ""  # what the number is made of, for people
-    recipe: Any = None  # the same for files (`observations`); None: a function of one's own
+    recipe: Any = None  # for files (`observations`); None: a user's function
 
 
 class Bin(NamedTuple):
@@ -61,13 +61,13 @@ class Bin(NamedTuple):
 
 
 def make_discretizer(space: Any, bins: Any = None) -> Discretizer:
-    """The discretizer of an observation space.
+    """Return the discretizer of an observation space.
 
     Args:
         space: of the observations: Discrete, MultiDiscrete, MultiBinary, Box, or a Tuple or Dict of such spaces.
         bins: for a Box, how its entries (in C order) are cut: one number of bins for all, or for each entry a
             number or ascending edges. k edges make k + 1 bins; a value on an edge belongs to the bin above it.
-            None, for the whole Box or for an entry, takes every whole number of a bounded integer Box as it is.
+            None, for the whole Box or for an entry, takes every whole number of a bounded integer Box as a value.
             For a Tuple or Dict, such an argument for each part that needs one, by position or key; a Tuple also takes
             one for each part, None for those that are finite already.
 
@@ -85,14 +85,14 @@ def make_discretizer(space: Any, bins: Any = None) -> Discretizer:
         {'pressure': (Bin(low=0.2, high=0.5),), 'ward': 1}
 
     """
-    found = _discretizer(space, bins)
-    if found.states > MOST:
+    discretizer = _discretizer(space, bins)
+    if discretizer.states > MOST:
         raise InvalidOption(
-            f"{space} has about 10^{math.log10(found.states):.0f} values, and no table holds more than {MOST:,}. Cut "
-            "its entries into fewer bins, or leave out what does not matter with a wrapper or "
+            f"{space} has about 10^{math.log10(discretizer.states):.0f} values, and no table holds more than {MOST:,}. "
+            "Cut its entries into fewer bins, or leave out what does not matter with a wrapper or "
             "states=Discretizer(count, function)."
         )
-    return found
+    return discretizer
 
 
 def _discretizer(space: Any, bins: Any) -> Discretizer:
@@ -127,7 +127,7 @@ def _discretizer(space: Any, bins: Any) -> Discretizer:
 
 
 def warm_up(env: Env[Any, Any], bins: int, episodes: int = 10, seed: int = 0) -> Any:
-    """The `bins` argument that cuts what random play shows into equally frequent parts.
+    """Return the `bins` argument that cuts the observations of random play into equally frequent parts.
 
     Plays whole episodes of the environment with random actions. Duplicate edges are dropped, so an entry that
     takes few values gets fewer bins.
@@ -158,11 +158,11 @@ def warm_up(env: Env[Any, Any], bins: int, episodes: int = 10, seed: int = 0) ->
 def _quantiles(space: Any, seen: list[Any], bins: int) -> Any:
     if isinstance(space, spaces.Tuple | spaces.Dict):
         parts = space.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
-        found = {
+        edges = {
             key: _quantiles(part, [observation[key] for observation in seen], bins)
             for key, part in parts
         }
-        return found if isinstance(space, spaces.Dict) else list(found.values())
+        return edges if isinstance(space, spaces.Dict) else list(edges.values())
     if not isinstance(space, spaces.Box):
         return None
     values = np.array([np.ravel(observation) for observation in seen], np.float64)
@@ -171,7 +171,7 @@ def _quantiles(space: Any, seen: list[Any], bins: int) -> Any:
 
 
 def _each(space: Any, parts: dict[Any, Any], bins: Any) -> list[Discretizer]:
-    """The discretizers of the parts of a Tuple or Dict."""
+    """Return the discretizers of the parts of a Tuple or Dict."""
     if isinstance(space, spaces.Tuple) and isinstance(bins, Sequence) and len(bins) == len(parts):
         bins = dict(enumerate(bins))
     cuts = {} if bins is None else bins
@@ -186,7 +186,7 @@ def _each(space: Any, parts: dict[Any, Any], bins: Any) -> list[Discretizer]:
 
 
 def _box(space: spaces.Box, bins: Any) -> Discretizer:
-    """A Box, entry by entry."""
+    """Return the discretizer of a Box, entry by entry."""
     whole = space.dtype is not None and space.dtype.kind in "biu"
     size = math.prod(space.shape)
     if bins is None and not whole:
@@ -208,7 +208,7 @@ def _box(space: spaces.Box, bins: Any) -> Discretizer:
 
 
 def _edges(cut: Any, low: float, high: float) -> list[float]:
-    """The inner edges of one entry."""
+    """Return the inner edges of one entry."""
     if np.ndim(cut) == 0:
         count = as_count("bins", cut, least=1, error=InvalidOption)
         if not (math.isfinite(low) and math.isfinite(high)):
@@ -224,13 +224,13 @@ def _edges(cut: Any, low: float, high: float) -> list[float]:
 
 
 def _whole(low: int, count: int) -> Discretizer:
-    """Whole numbers, counted from `low`."""
+    """Return the discretizer of whole numbers, counted from `low`."""
     count, number, recipe = numbering({"whole": [low, count]})
     return Discretizer(count, number, lambda k: low + k, str(count), recipe)
 
 
 def _binned(edges: list[float], low: float, high: float) -> Discretizer:
-    """A real number, by its bin; what lies beyond the bounds belongs to the outermost ones."""
+    """Return the discretizer of a real number by its bin; beyond the bounds it belongs to the outermost ones."""
     bounds = [low, *edges, high]
     count, number, recipe = numbering({"edges": edges})
     return Discretizer(
@@ -239,7 +239,7 @@ def _binned(edges: list[float], low: float, high: float) -> Discretizer:
 
 
 def _array(space: Any, digits: list[Discretizer], *, binned: bool = False) -> Discretizer:
-    """The entries of an array, in C order; where some are bins, they come back as a tuple."""
+    """Return the discretizer of an array's entries, in C order; where some are bins, they come back as a tuple."""
 
     def join(entries: Iterable[Any]) -> Any:
         return tuple(entries) if binned else np.array([*entries], space.dtype).reshape(space.shape)
@@ -253,7 +253,7 @@ def _product(
     join: Callable[[Iterable[Any]], Any],
     names: Iterable[str] | None = None,
 ) -> Discretizer:
-    """Combinations of the parts that an observation is split into, the last one counting fastest."""
+    """Return the discretizer of combinations of an observation's parts, the last one counting fastest."""
     states, number, _ = numbering(recipe)
 
     def inverse(total: int) -> Any:

@@ -1,4 +1,4 @@
-"""How a policy does in an environment: the sums of fresh episodes, their means, and how sure these are."""
+"""Evaluation of a policy in an environment: sums of fresh episodes, their means, and standard errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .black_box import BlackBox, as_box
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PolicyEvaluation(Displayed):
-    """What so many episodes of one policy showed; errors are standard errors of the means.
+    """Sums of the episodes of one policy; errors are standard errors of the means.
 
     Examples:
         >>> import safespot as ss
@@ -42,7 +42,7 @@ class PolicyEvaluation(Displayed):
 
     @property
     def value_error(self) -> float:
-        """Its standard error."""
+        """The standard error of `value`."""
         return float(_error(self.rewards))
 
     @property
@@ -111,7 +111,7 @@ def evaluate_policy(
 
 
 def _error(values: Float) -> Any:
-    """The standard error of the mean over the first axis; NaN of a single episode."""
+    """Return the standard error of the mean over the first axis; NaN of a single episode."""
     if len(values) < 2:
         return np.full(values.shape[1:], np.nan)
     return values.std(axis=0, ddof=1) / np.sqrt(len(values))

@@ -1,4 +1,4 @@
-"""Where an environment shows its signals: found by playing a few of its steps."""
+"""Detection of an environment's signals, by playing a few of its steps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PROBED = 200  # steps in which a threshold sample is looked for
 
 
 class Probe(NamedTuple):
-    """Where the signals are, how many, and what they are."""
+    """The sources of an environment's signals, their number, and their kind."""
 
     constraints: Found
     thresholds: Found
@@ -39,26 +39,26 @@ def probe(env: Any, actions: Actions, constraints: Source, thresholds: Source) -
             f"(it has {sorted(step.info)}), and step returns no sixth element. Give "
             "signals={'constraints': …}, a key or a function of a Step."
         )
-    found = finder(source)
+    find_constraints = finder(source)
     takes_totals = thresholds is None
     key = "threshold" if thresholds is None else thresholds
     samples: Found = key if callable(key) else lambda step: step.info.get(key)
     with _playable("shows no signals"):
-        seen = found(step)
+        seen = find_constraints(step)
         # Not every step need carry a sample. Where they are is taken on the user's word; by default, a few
         # episodes are looked through.
         shows_totals, shows = False, True
         if takes_totals:
             shows_totals, shows = _shows(env, actions, samples, step)
-    shown = as_floats("constraints", seen, error=InvalidOption)
-    if shown.ndim > 1 or shown.size == 0:
-        raise InvalidOption(f"constraints must be a number or [m] numbers, got {shown.tolist()}.")
+    values = as_floats("constraints", seen, error=InvalidOption)
+    if values.ndim > 1 or values.size == 0:
+        raise InvalidOption(f"constraints must be a number or [m] numbers, got {values.tolist()}.")
     costs = source in (None, "cost")
-    return Probe(found, samples, shown.size, costs, takes_totals, shows, shows_totals)
+    return Probe(find_constraints, samples, values.size, costs, takes_totals, shows, shows_totals)
 
 
 def _shows(env: Any, actions: Actions, samples: Found, step: Step) -> tuple[bool, bool]:
-    """Whether any of the next steps carries a total, or a threshold sample; not, where they cannot be taken."""
+    """Return whether any next step has a total, and whether any has a hint at all; a failure ends the search."""
     total, sample = TOTAL in step.info, samples(step) is not None
     with contextlib.suppress(Exception):
         for number in range(PROBED):
@@ -73,10 +73,10 @@ def _shows(env: Any, actions: Actions, samples: Found, step: Step) -> tuple[bool
 
 
 @contextlib.contextmanager
-def _playable(what: str) -> Iterator[None]:
-    """An environment that fails at its very first step is a wrong declaration."""
+def _playable(symptom: str) -> Iterator[None]:
+    """Raise an `InvalidOption` for an environment that fails at its very first step."""
     try:
         yield
-    except Exception as problem:
-        kind = "" if isinstance(problem, SafespotError) else f"{type(problem).__name__}: "
-        raise InvalidOption(f"the environment's first step {what}: {kind}{problem}") from problem
+    except Exception as exc:
+        kind = "" if isinstance(exc, SafespotError) else f"{type(exc).__name__}: "
+        raise InvalidOption(f"the environment's first step {symptom}: {kind}{exc}") from exc

@@ -63,13 +63,13 @@ class ProblemEnv(gymnasium.Env[Any, Any]):
     def __init__(
         self, problem: Problem | str, render_mode: str | None = None, **options: Any
     ) -> None:
-        given = {"problem": problem, **options}
+        arguments = {"problem": problem, **options}
         if isinstance(problem, str):
             problem = problems.make(problem, **options)
         elif options or not isinstance(problem, Problem):
             raise InvalidOption(
                 "ProblemEnv takes a Problem, or the name of a ready one and its options; got "
-                + ", ".join(f"{name}={value!r}" for name, value in given.items())
+                + ", ".join(f"{name}={value!r}" for name, value in arguments.items())
                 + "."
             )
         if render_mode not in (None, *self.metadata["render_modes"]):
@@ -81,8 +81,8 @@ class ProblemEnv(gymnasium.Env[Any, Any]):
         self.observation_space = gymnasium.spaces.Discrete(S)
         self.action_space = gymnasium.spaces.Discrete(A)
         # How to make it again; `gymnasium.make` puts its own in place of it.
-        given["render_mode"] = render_mode
-        self.spec = EnvSpec("safespot/problem-v0", "safespot.gym:ProblemEnv", kwargs=given)
+        arguments["render_mode"] = render_mode
+        self.spec = EnvSpec("safespot/problem-v0", "safespot.gym:ProblemEnv", kwargs=arguments)
         self._key = _signals_key(problem)
         self._mask = np.broadcast_to(cmdp.model.mask.reshape(-1, S, A), (H, S, A))
         self._laws = as_laws(problem)
@@ -134,7 +134,7 @@ class ProblemEnv(gymnasium.Env[Any, Any]):
         return self._state, reward, self._step == cmdp.H, False, info
 
     def render(self) -> str | None:
-        """Where the episode stands and what the last step showed, in a line."""
+        """Return the step, the state and the last signals in a line."""
         if self.render_mode is None:
             return None
         line = f"step {self._step} of {self.problem.cmdp.H}: state {self._state}"
@@ -147,7 +147,7 @@ class ProblemEnv(gymnasium.Env[Any, Any]):
         )
 
     def _shown(self, h: int) -> tuple[float, Any, Any]:
-        """The signals of step h in the user's terms."""
+        """Return the signals of step h in the user's terms."""
         units = self.problem.cmdp.units
         rewards, constraints, thresholds = self._signals
         outside = units.constraints.outside
@@ -158,7 +158,7 @@ class ProblemEnv(gymnasium.Env[Any, Any]):
         )
 
     def _action_mask(self) -> NDArray[np.int8]:
-        """What is admissible in the coming step; after the last one, as in that one."""
+        """Return the mask ``[A]`` of the coming step's admissible actions; after the last step, the last one's."""
         mask: NDArray[np.int8]
         mask = self._mask[min(self._step, len(self._mask) - 1), self._state].astype(np.int8)
         return mask

@@ -16,7 +16,7 @@ TOTAL = "threshold_total"  # of info: a hint for the whole episode
 
 
 class Step(NamedTuple):
-    """One step as the environment shows it: what functions for rewards and signals are given.
+    """A step as the environment shows it: the argument of functions for rewards and signals.
 
     Examples:
         >>> import safespot as ss
@@ -53,7 +53,7 @@ Source = str | Found | None
 
 
 def finder(source: Source) -> Found:
-    """A function that finds a signal in a step: a key of `info`, a function already, or the cost."""
+    """Return the function that finds a signal in a step: of a key of `info`, a function already, or the cost."""
     if source is None:
         return lambda step: step.cost
     if callable(source):
@@ -71,20 +71,20 @@ def finder(source: Source) -> Found:
     return look
 
 
-def signals_of(found: Sequence[Any], n: int, m: int) -> Float:
-    """What n steps showed of rewards, constraints and thresholds, ``[1+2m, n]``; None is NaN."""
+def signals_of(by_kind: Sequence[Any], n: int, m: int) -> Float:
+    """Return the rewards, constraints and thresholds of n steps, ``[1+2m, n]``; None is NaN."""
     try:
-        rewards, *others = found
+        rewards, *others = by_kind
         if m > 1:
             others = [row for values in others for row in zip(*values, strict=True)]
         return numbers([rewards, *others], (1 + 2 * m, n)).astype(np.float64, copy=False)
     except (TypeError, ValueError):  # another form, or samples are missing, or something is wrong
-        parts = zip(SIGNALS, found, (1, m, m), strict=True)
+        parts = zip(SIGNALS, by_kind, (1, m, m), strict=True)
         return np.hstack([_one_by_one(*part) for part in parts]).T.copy()
 
 
 def _one_by_one(key: str, values: list[Any], size: int) -> Float:
-    """The signals of one kind that the steps showed, ``[n, size]``."""
+    """Return the signals of one kind that the steps showed, ``[n, size]``."""
     out = np.full((len(values), size), np.nan)
     for h, value in enumerate(values):
         if value is not None:
@@ -96,13 +96,13 @@ def _one_by_one(key: str, values: list[Any], size: int) -> Float:
 
 
 def numbers(value: Any, shape: tuple[int, ...]) -> NDArray:
-    """Real numbers of that shape; texts and complex numbers are a TypeError."""
-    found = unmasked(value)
-    if found.dtype.kind not in "biuf":
+    """Return real numbers in this shape; raise TypeError for texts and complex numbers."""
+    array = unmasked(value)
+    if array.dtype.kind not in "biuf":
         raise TypeError
-    return found.reshape(shape)
+    return array.reshape(shape)
 
 
-def at(step: int, asked: str, words: str) -> InvalidEpisode:
-    """What went wrong, and where."""
-    return InvalidEpisode(f"step {step}, {asked}: {words}")
+def at(step: int, request: str, words: str) -> InvalidEpisode:
+    """Return the error for a failure at a step, with the request to the environment that failed."""
+    return InvalidEpisode(f"step {step}, {request}: {words}")

@@ -44,14 +44,14 @@ LEAST = math.log(20.0)  # ln(SAHT/delta) from which the radii are proven (D3)
 
 
 class LearnedModel(NamedTuple):
-    """What a learner's data say, in inside units, and how far they can be from the truth."""
+    """Estimates from a learner's data in inside units, and bounds of their errors."""
 
     means: Float  # [1+m, H, S*A]: reward, then constraints; 0 where nothing was seen
     rows: tuple[
         Any, ...
     ]  # H sparse arrays [S*A, S]: transitions as counted; empty where nothing was seen
     phi: Float  # [H, S*A]: the error of a pair; infinite where too little was seen
-    start: Float  # [S]: the start distribution, as far as it is known
+    start: Float  # [S]: the start distribution, known or estimated
     phi_0: float  # the error of the start; 0 where it is known
     lower: Float  # [m]: of the thresholds
     upper: Float  # [m]
@@ -104,7 +104,7 @@ def _data_digest(learner: Learner) -> str:
 
 
 def gather(learner: Learner) -> LearnedModel:
-    """The learner's data with the radii of the theorems."""
+    """Return a learner's estimates, with the radii of the theorems."""
     f, planned, finished = learner.interface, learner.options.episodes, learner.episode - 1
     if not isinstance(getattr(learner.rates, "radii", None), Radii):
         raise InvalidOption(
@@ -143,7 +143,7 @@ def gather(learner: Learner) -> LearnedModel:
 
 
 def proven(radii: Radii) -> Radii:
-    """The radii for which the theorems are proven, whatever the learner plays with.
+    """Return the radii for which the theorems are proven, whatever the learner plays with.
 
     Both bounds on the transitions have their own share of delta (D3), so the smaller one may be taken. Where a problem
     is so small that the proof of D3 does not reach it, the radii are those of a smaller delta.
@@ -180,7 +180,7 @@ class _Spread(NamedTuple):
 def _evaluate(
     learner: Learner, evidence: LearnedModel, pi: Policy
 ) -> tuple[Float, Float, Float, _Spread]:
-    """Lower and upper bounds of a policy's values, their plain estimates, ``[1+m]`` each, and what lies between."""
+    """Return lower and upper bounds of a policy's values, their plain estimates, ``[1+m]`` each, and the spread."""
     mean, phi = evidence.means, evidence.phi
     components, H, _ = mean.shape
     unseen = np.isinf(phi)

@@ -7,7 +7,7 @@ Let b be the behaviour that made the log, and w_h = prod_{k<=h} pi(a_k|s_k) / b(
 the first since clipping only takes away, the second since what b never does adds nothing to the left side and no less
 than nothing to the right one (it is an equality where b does all that pi does). So a *lower* bound of the mean of
 clipped, weighted sums is one of V_u, whatever the weights are. An upper bound of V_g is H less the lower one of 1 - g,
-and with x the threshold samples, which nobody's actions move,
+and with x the threshold samples, which do not depend on actions,
 
     V_g - alpha   =  E[ sum_h w_h g_h + (1 - x_h) ] - H,        alpha - V_g  =  E[ sum_h w_h (1 - g_h) + x_h ] - H.
 
@@ -38,7 +38,7 @@ from ..signals.interface import Interface, make_interface
 from ..signals.terms import Terms, interface_terms
 from ..signals.totals import Declared, check_sums, declare, episode_sums
 
-PILOT = 4  # one episode in so many chooses where weights are clipped
+PILOT = 4  # 1 / PILOT of the episodes choose where weights are clipped
 FEWEST = 8  # episodes of a log
 CLIPS = 2.0 ** np.arange(0, 31)  # levels to choose from
 USELESS = 10.0  # effective episodes below which a log says next to nothing
@@ -46,7 +46,7 @@ USELESS = 10.0  # effective episodes below which a log says next to nothing
 
 @dataclass(frozen=True, eq=False)
 class LogEvaluation:
-    """What a log proves of a policy that did not make it.
+    """The evidence of a log on a policy that did not make it.
 
     Examples:
         >>> import safespot as ss
@@ -82,7 +82,7 @@ class LogEvaluation:
 
     @property
     def reward_bounds(self) -> tuple[float, float]:
-        """Of the reward of an episode."""
+        """(lower, upper) of the expected reward of an episode."""
         return self.certificate.reward_bounds
 
     def __str__(self) -> str:
@@ -102,7 +102,7 @@ def evaluate_log(
     *,
     delta: float = 0.05,
 ) -> LogEvaluation:
-    """Bounds on a policy that was not played, from episodes that another one played.
+    """Bound the values of a policy that was not played, from episodes that another one played.
 
     They hold where the policy was chosen without a look at this log, and where nothing beyond the states moved both the
     logged actions and what followed them (no hidden confounding): no log can show that.
@@ -137,8 +137,8 @@ def evaluate_log(
         )
     try:
         pi = as_policy(policy, (f.H, f.S, f.A), f.mask)
-    except InvalidModel as problem:
-        raise InvalidOption(f"policy: {problem}") from None
+    except InvalidModel as exc:
+        raise InvalidOption(f"policy: {exc}") from None
     declared = declare(f)
     weights = _weights(log, f, pi, behaviour)
     pilot = np.arange(len(weights)) % PILOT == PILOT - 1
@@ -157,13 +157,13 @@ def evaluate_log(
 
 
 def effective_episodes(weights: Float) -> float:
-    """Kish's number: ``(sum w)^2 / sum w^2``; 0 where the policy never acts as the log does."""
+    """Return Kish's number, ``(sum w)^2 / sum w^2``; 0 where the policy never acts as the log does."""
     squares = float((weights**2).sum())
     return float(weights.sum()) ** 2 / squares if squares > 0.0 else 0.0
 
 
 def _weights(log: Log, f: Interface, pi: Policy, behaviour: ArrayLike | None) -> Float:
-    """``[n, H]``: w_h of every episode."""
+    """Return the weights w_h of every episode, ``[n, H]``."""
     steps = np.arange(f.H)
     states, actions = (
         np.array([getattr(e, name) for e in log.episodes]) for name in ("states", "actions")
@@ -195,7 +195,7 @@ class _Statement(NamedTuple):
 
     steps: Float  # [n, H]: what is weighted, non-negative
     reach: float  # the most that it sums to in an episode, unweighted
-    fixed: Float  # [n]: what is added as it is, non-negative
+    fixed: Float  # [n]: what is added unweighted, non-negative
     spare: float  # the most of that
     shift: float  # the statement is the sum less this,
     unit: float  # in units of this
@@ -236,13 +236,13 @@ def _stated(f: Interface, declared: Declared, episodes: tuple[Episode, ...]) -> 
 
 
 def _clipped(statement: _Statement, weights: Float, clip: float) -> Float:
-    """``[n]``: the sums with weights clipped."""
+    """Return the sums with weights clipped, ``[n]``."""
     sums: Float = (np.minimum(weights, clip) * statement.steps).sum(axis=1) + statement.fixed
     return sums
 
 
 def _best_clip(statement: _Statement, weights: Float, pilot: Bool, level: float) -> float:
-    """The level at which the pilot episodes promise the largest lower bound from the others.
+    """Return the level at which the pilot episodes promise the largest lower bound from the others.
 
     It is about ``mean - sqrt(2 level (variance + (1/4 range)^2 / n) / n)``: `sequences` begins with a quarter of the
     range as the deviation of one episode.

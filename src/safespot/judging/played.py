@@ -1,7 +1,7 @@
-"""What was played: which of it is proven safe, by the episodes alone.
+"""Proofs of safety for the policies that were played, by the episodes alone.
 
-The episodes from the s-th on, each played by its own policy, say something about "draw one of these policies at random,
-for every episode anew": the mean of V_g - alpha over them, which `sequences.ChangingMeans` bounds with no model. Where
+The episodes from the s-th on, each played by its own policy, say something about "for every episode, draw one of these
+policies at random": the mean of V_g - alpha over them, which `sequences.ChangingMeans` bounds with no model. Where
 they were all played by one policy, that is the policy. A log says it of the practice that made it.
 
 Later episodes are mostly better, and fewer. So there are several starts s, declared before anything is seen: the first
@@ -59,7 +59,7 @@ class _Candidate(NamedTuple):
 
     @property
     def preference(self) -> tuple[bool, float]:
-        """What is proven safe comes first, and of that the most; else what is closest to it."""
+        """The sort key of mixtures: proven ones first, those of most episodes; then the others, by the least margin."""
         safe = bool((self.room >= 0.0).all())
         return safe, -float(self.start) if safe else float(self.room.min())
 

@@ -4,7 +4,7 @@ The plan is the one that `SpotEpochs` would try: pessimistic, in the model of th
 the counts leave open and for what a trial needs to prove it (`learners.proposals`). It follows only what was done often
 enough:
 
-- an action that nobody took in a state stays out of it;
+- an action that was never taken in a state stays out of it;
 - one that was taken there in fewer than `cases` cases stays out too, unless it is what was done there most often.
 
 Nothing of the policy is proven by that. What the log does prove is about the practice that made it (`certify`)
@@ -83,7 +83,7 @@ class Proposal:
     ]  # (lower [m], upper [m]): where the log proves the limits to be
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain numbers, texts and lists, ready for JSON."""
+        """Return plain numbers, texts and lists, ready for JSON."""
         return {
             "reasons": list(self.reasons),
             "trial_episodes": self.trial_episodes,
@@ -110,7 +110,7 @@ def propose(
     stance: str | float = "pessimistic",
     delta: float = 0.05,
 ) -> Proposal:
-    """The policy to try next, planned from a log with a margin.
+    """Plan the policy to try next from a log, with a margin.
 
     Steps share their counts where the log was read with ``stationary=True`` and does not contradict it.
 
@@ -119,7 +119,7 @@ def propose(
         behaviour: the policy ``[H,S,A]`` or ``[S,A]`` that made the log, where it is known exactly.
         trial: how many episodes its trial may take; by default as many as the log has. The shorter, the wider the
             margin must be.
-        cases: an action is followed in a state from so many cases on, or where nothing was done more often.
+        cases: an action is followed in a state from this many cases on, or where nothing was done more often.
         stance: "pessimistic" adds the margin, 0.5 has none, "optimistic" takes it off; or xi in [0,1].
         delta: the confidence of what is proven is 1 - delta, each.
 
@@ -176,10 +176,10 @@ def propose(
 
 
 def proven_limits(log: Log, delta: float = 0.05) -> tuple[Float, Float]:
-    """(lower ``[m]``, upper ``[m]``): where the log itself proves the limits to be, with confidence 1 - delta.
+    """Return (lower ``[m]``, upper ``[m]``), the bounds of the limits that a log proves with confidence 1 - delta.
 
-    A sample does not depend on who acts, so it needs no model; where limits are known, both ends are theirs. A log that
-    is in doubt proves no more than what is declared.
+    A sample does not depend on who acts, so it needs no model; where limits are known, both ends are theirs. A log with
+    doubts proves no more than what is declared.
     """
     f = make_interface(**log.interface)
     declared = declare(f)
@@ -217,11 +217,11 @@ def _followed(pooled: Pooled, f: Interface, cases: int) -> Followed:
     met = n.sum(axis=2, keepdims=True) > 0.0
     enough = n >= cases
     often = (n > 0.0) & (n == n.max(axis=2, keepdims=True))
-    kept = np.where(enough.any(axis=2, keepdims=True), enough, often)
+    followed = np.where(enough.any(axis=2, keepdims=True), enough, often)
     declared = f.mask if (f.mask != f.mask[:1]).any() else f.mask[:1]
-    mask = kept & declared
-    mask = np.where(mask.any(axis=2, keepdims=True), mask, declared)  # where nobody acted, anything
-    untried, rare = declared[: len(n)] & met & (n == 0.0), (n > 0.0) & ~kept
+    mask = followed & declared
+    mask = np.where(mask.any(axis=2, keepdims=True), mask, declared)  # unvisited: any action
+    untried, rare = declared[: len(n)] & met & (n == 0.0), (n > 0.0) & ~followed
     return Followed(
         np.ascontiguousarray(mask.reshape(len(mask), -1)), int(untried.sum()), int(rare.sum())
     )
@@ -239,7 +239,7 @@ def _proposal(
     errors: Float,
     counted: tuple[str, ...],
 ) -> Proposal:
-    """Everything in the user's units, with what is proven and what is not."""
+    """Return the proposal in the user's units, with its reasons and its certificate."""
     units, scale, n = f.units, np.abs(f.units.constraints.scale), len(log.episodes)
     middle = (seen.lower + seen.upper) / 2.0
     room = scale * (values[1:] - middle)
@@ -257,7 +257,7 @@ def _proposal(
         room=room,
         room_errors=room_errors,
     )
-    said = (
+    sentences = (
         reasons.episodes(log),
         *counted,
         *reasons.practice(log, f, practice, seen),
@@ -266,13 +266,13 @@ def _proposal(
         reasons.proof(certificate, takes),
     )
     return Proposal(
-        policy, certificate, said, practice, takes, estimate.reward, estimate.reward_error,
+        policy, certificate, sentences, practice, takes, estimate.reward, estimate.reward_error,
         frozen(room), frozen(room_errors), proven,
     )  # fmt: skip
 
 
 def _trial_episodes(room: Float, deviation: Float, worst: Float, delta: float) -> int | None:
-    """About how many episodes prove all rooms; None where one of them is next to nothing."""
+    """Estimate how many episodes prove all margins; None where one of them is next to nothing."""
     if not (room > HOPELESS * deviation).all():
         return None
     return max(
@@ -290,7 +290,7 @@ def _unproven(
     thresholds: tuple[Float, Float],
     takes: int | None,
 ) -> Certificate:
-    """What is known of a policy that nobody has played: where its values can be at all, and where the limits are."""
+    """Return the certificate of a policy that was never played: its values' whole ranges, and the limits' bounds."""
     scale, units = np.abs(f.units.constraints.scale), f.units
     ends = [float(units.reward.total_outside(x, f.H)) for x in (0.0, float(f.H))]
     bounds = Bounds(

@@ -16,7 +16,7 @@ from ..signals.totals import Declared
 
 
 class Seen(NamedTuple):
-    """What the episodes show as they are, inside; the thresholds in the middle of what missing samples leave open."""
+    """Statistics of the episodes in inside units; the thresholds in the middle of what missing samples leave open."""
 
     lower: Float  # [m]: proven bounds of the thresholds
     upper: Float  # [m]
@@ -27,15 +27,15 @@ class Seen(NamedTuple):
 
 
 class Followed(NamedTuple):
-    """Which actions may be followed."""
+    """The actions that may be followed."""
 
     mask: Bool  # [K, S*A], K being 1 or H
-    untried: int  # actions that nobody took where somebody acted
+    untried: int  # actions never taken, in visited states
     rare: int  # that were taken in too few cases
 
 
 class Estimate(NamedTuple):
-    """What the model promises of the policy, in the user's units."""
+    """The model's estimates for the policy, in the user's units."""
 
     reward: float
     reward_error: float
@@ -44,31 +44,31 @@ class Estimate(NamedTuple):
 
 
 def called(log: Log, i: int) -> str:
-    """A limit by its name, where it has one."""
+    """Return the words for a limit: "limit 0", or "the limit on dose"."""
     name = log.constraint_names[i] if log.constraint_names else str(i)
     return f"limit {name}" if name.isdecimal() else f"the limit on {name}"
 
 
 def episodes(log: Log) -> str:
-    """How many episodes it rests on."""
+    """Return the sentence on the number of episodes that were used."""
     total = len(log.episodes) + len(log.rejected)
-    said = f"{len(log.episodes):,} of {total:,} episodes of {log.source} were used"
+    sentence = f"{len(log.episodes):,} of {total:,} episodes of {log.source} were used"
     if doubts := log.doubts.sentences():
-        return f"{said}; {'; '.join(doubts)}, so nothing is proven."
-    return f"{said}."
+        return f"{sentence}; {'; '.join(doubts)}, so nothing is proven."
+    return f"{sentence}."
 
 
 def counted(
     f: Interface, odd: Sequence[tuple[int, int]], followed: Followed, cases: int
 ) -> tuple[str, ...]:
-    """Whether steps share their counts, and what stays out."""
+    """Return the sentences on whether steps share their counts, and on the actions that are left out."""
     if f.stationary and not odd:
         steps = (
             "Nothing in the log contradicts that all steps are alike, so they share their counts."
         )
     elif odd:
-        shown = "; ".join(place("sa", pair) for pair in odd[:SHOWN])
-        steps = f"The steps of the log are not alike ({shown}), so each has its own counts."
+        examples = "; ".join(place("sa", pair) for pair in odd[:SHOWN])
+        steps = f"The steps of the log are not alike ({examples}), so each has its own counts."
     else:
         steps = (
             "Each step has its own counts. Nothing in the log contradicts that all steps are alike: read with "
@@ -78,7 +78,7 @@ def counted(
 
 
 def _left_out(followed: Followed, cases: int) -> str:
-    """Which actions are not followed, in the states that somebody was in."""
+    """Return the sentence on the actions that are not followed in visited states."""
     untried, rare = followed.untried, followed.rare
     if not untried + rare:
         return "No action is left out in any state of the log."
@@ -88,7 +88,7 @@ def _left_out(followed: Followed, cases: int) -> str:
 
 
 def practice(log: Log, f: Interface, certificate: Certificate, seen: Seen) -> Iterator[str]:
-    """What was done, and what the log proves of it."""
+    """Yield the sentences on each limit under the practice: its verdict and its margin."""
     words = {
         "safe": "proven to keep",
         "unsafe": "proven to break",
@@ -111,7 +111,7 @@ def practice(log: Log, f: Interface, certificate: Certificate, seen: Seen) -> It
 def limits(
     log: Log, f: Interface, declared: Declared, proven: tuple[Float, Float], delta: float
 ) -> Iterator[str]:
-    """What the log proves of the limits themselves."""
+    """Yield the sentences on the limits: known, or between proven bounds."""
     for i in range(f.m):
         if len(declared.alpha):
             yield f"{called(log, i).capitalize()} is given: {proven[0][i]:.4g}."
@@ -123,7 +123,7 @@ def limits(
 
 
 def planned(log: Log, f: Interface, estimate: Estimate, seen: Seen, plan: Plan) -> Iterator[str]:
-    """What the model of the log promises of the policy, and how sure that is."""
+    """Yield the sentences on the policy's estimates in the model of the log, with their standard errors."""
     did = float(f.units.reward.total_outside(seen.reward, f.H))
     if not plan.feasible:
         yield "No policy that follows what was done keeps every limit with a margin; this one comes closest."
@@ -140,7 +140,7 @@ def planned(log: Log, f: Interface, estimate: Estimate, seen: Seen, plan: Plan) 
 
 
 def proof(certificate: Certificate, takes: int | None) -> str:
-    """What is proven of the policy, or what would prove it."""
+    """Return the sentence on the proof of the policy, or on the trial that would prove it."""
     if certificate.safe.all():
         return "It is the policy that made the log, and proven to keep every limit."
     if takes is None:

@@ -1,4 +1,4 @@
-"""Where the episodes of a trial come from: a problem, an environment, a log, or records of episodes.
+"""Trials of a policy on a source of episodes: a problem, an environment, a log, or records of episodes.
 
 The trial itself is `evidence.trial.Trial`, which counts one after the other and stops as soon as everything is decided.
 """
@@ -36,7 +36,7 @@ STREAM = 6  # spawn keys (6, k): another noise than that of any training with th
 
 
 class Source(NamedTuple):
-    """Where the episodes of a trial come from."""
+    """A source of the episodes of a trial."""
 
     interface: Interface
     policy: Policy  # [H, S, A]
@@ -51,7 +51,7 @@ def try_policy(
     episodes: int | None = None,
     most: int | None = None,
 ) -> Certificate:
-    """Return what the source's episodes say of its policy's safety, as soon as it is decided.
+    """Return the certificate that the source's episodes give its policy, as soon as they decide.
 
     Args:
         source: where the episodes come from.
@@ -132,7 +132,7 @@ def _open_records(
 
 
 def _from_records(source: Iterable[Episode], known: Interface, pi: Policy) -> Source:
-    """Records one by one; where all are there already, all count as far as doubts go: their order may be any."""
+    """Return the source of records, one by one; of a sequence the doubts of all records count from the beginning."""
     doubts = Doubts()
     sums = _sum_records(source, known, pi, doubts)
     if not isinstance(source, Sequence):
@@ -145,7 +145,7 @@ def _as_policy(policy: ArrayLike, known: Interface) -> Policy:
 
 
 def _from_problem(problem: Problem, pi: Policy, seed: int) -> Iterator[Float]:
-    """Simulated play, with streams of its own."""
+    """Yield the sums of simulated episodes, which have streams of their own."""
     keys = ((STREAM, k) for k in range(len(Streams._fields)))
     streams = Streams(
         *(np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key)) for key in keys)
@@ -171,7 +171,7 @@ def play_sums(model: Model, laws: Laws, noise: Noise, pi: Float, sums: Float) ->
 
 
 def _played(box: BlackBox, pi: Policy, seed: int) -> Iterator[Episode]:
-    """Episodes of an environment, one after the other."""
+    """Yield episodes of an environment, one after the other."""
     root = np.random.SeedSequence(seed, spawn_key=(STREAM,))
     rng, first = np.random.default_rng(root), int(root.generate_state(1)[0])
     H = box.interface["horizon"]
@@ -183,7 +183,7 @@ def _played(box: BlackBox, pi: Policy, seed: int) -> Iterator[Episode]:
 def _sum_records(
     episodes: Iterable[Episode], known: Interface, pi: Policy, doubts: Doubts
 ) -> Iterator[Float]:
-    """Yield the sums of each episode, checked to be one of this policy, and note what is in doubt of it."""
+    """Yield the sums of each episode, checked to be one of this policy, and note its doubts."""
     steps = np.arange(known.H)
     for number, episode in zip(itertools.count(), episodes, strict=False):
         inside = known.check(episode)

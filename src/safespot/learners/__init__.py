@@ -48,7 +48,7 @@ _READY: tuple[type[TabularLearner], ...] = (
 
 
 def names() -> list[str]:
-    """The names of the ready learners; `make` takes ``"package.module:Class"`` too.
+    """Return the names of the ready learners; `make` takes ``"package.module:Class"`` too.
 
     Examples:
         >>> import safespot as ss
@@ -60,7 +60,7 @@ def names() -> list[str]:
 
 
 def options(name: str) -> list[str]:
-    """The options that the learner of that name takes.
+    """Return the options that the learner of that name takes.
 
     Examples:
         >>> import safespot as ss
@@ -72,7 +72,7 @@ def options(name: str) -> list[str]:
 
 
 def required(name: str) -> list[str]:
-    """Those of its options that have no default.
+    """Return the names of the options that have no default.
 
     Examples:
         >>> import safespot as ss
@@ -92,7 +92,7 @@ def make(
     guard: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Learner:
-    """The learner of that name for ``problem.interface``.
+    """Return the learner of that name for ``problem.interface``.
 
     One of your own is named by where it is, ``"package.module:Class"``; sweeps and the command take that name too.
     `guard` holds the arguments of a `Guard` around it: ``{"baseline": …, "budget": …}``.
@@ -116,7 +116,7 @@ def make(
 
 
 def load(path: str | Path) -> Learner:
-    """The learner in a file, whichever it is; a damaged file is an `InvalidFile`.
+    """Return the learner in a file, of any kind; raise `InvalidFile` for a damaged file.
 
     Nothing is imported because a file says so: a learner of your own must have been imported before.
 
@@ -135,7 +135,7 @@ def load(path: str | Path) -> Learner:
 
 
 def find(name: str) -> type[TabularLearner]:
-    """The class of that name: a ready learner's, or ``"package.module:Class"``.
+    """Return the class of that name: a ready learner's, or ``"package.module:Class"``.
 
     Examples:
         >>> import safespot as ss

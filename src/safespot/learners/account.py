@@ -1,4 +1,4 @@
-"""What a guard's account holds, and who plays the next episode: the compiled part of `Guard`.
+"""The compiled part of `Guard`: its account, and the choice of the next episode's policy.
 
 The learner plays while one more episode of its policy fits in the budget (`evidence.budget`), and else the baseline,
 whose episodes are free as long as it keeps every limit. docs/guard.md has the proof.
@@ -117,7 +117,7 @@ def empty_account(m: int) -> Account:
 
 
 def check_account(fields: dict[str, Any], episodes: int, *, credit: bool) -> None:
-    """Raise unless fields of an account can be those after so many episodes."""
+    """Raise unless fields of an account can be those after `episodes` episodes."""
     plays, budget, trial = fields["plays"], fields["budget"], fields["trial"]
     baseline = plays[[BASELINE, SAME]].sum()
     check_trial(trial)
@@ -201,7 +201,7 @@ def charge_account(terms: GuardConfig, account: Account, episode: InsideEpisode)
 
 @inlined
 def next_turn(terms: GuardConfig, account: Account, baseline: Policy, learner: Policy) -> int:
-    """Who plays the coming episode: the learner, if one more episode of its policy cannot exceed any budget."""
+    """Return `SAME` for equal policies, else `LEARNER` if its episode cannot exceed any budget, else `BASELINE`."""
     if same_policy(baseline, learner):
         return SAME
     if fits(terms.trial.declared, terms.budget, account.budget.spent):
@@ -211,7 +211,7 @@ def next_turn(terms: GuardConfig, account: Account, baseline: Policy, learner: P
 
 @inlined
 def same_policy(one: Policy, other: Policy) -> bool:
-    """Whether two policies are the same in every entry."""
+    """Return whether two policies are equal in every entry."""
     H, S, A = one.shape
     for h in range(H):
         for s in range(S):
@@ -233,7 +233,7 @@ def copy_policy(there: Policy, pi: Policy) -> None:
 
 @no_refcount
 def charge_alone(terms: GuardConfig, account: Account, episode: InsideEpisode) -> None:
-    """`charge_account` for an episode that comes alone."""
+    """Call `charge_account` for an episode that comes alone."""
     charge_account(terms, account, episode)
 
 

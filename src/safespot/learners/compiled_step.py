@@ -1,4 +1,4 @@
-"""How a learner's step joins the compiled loop of training.
+"""The registration of a learner's step with the compiled loop of training.
 
 A learner that moves in every episode brings a kernel along, registered for the type of its rates:
 
@@ -48,7 +48,7 @@ def register(rates: type, step: Callable) -> None:
 def learning_step(
     rates: Any, state: Any, statistics: Statistics, window: Window, episode: InsideEpisode
 ) -> int:
-    """The step of the learner whose rates these are: the state and the data after one more episode."""
+    """Apply the step of the learner with these rates to one more episode; return its answer."""
     answer: int = _STEPS[type(rates)](rates, state, statistics, window, episode)
     return answer
 
@@ -65,5 +65,5 @@ def _learning_step(rates: Any, state: Any, statistics: Any, window: Any, episode
 def observe_episode(
     rates: Any, state: Any, statistics: Statistics, window: Window, episode: InsideEpisode
 ) -> int:
-    """`learning_step` for an episode that comes alone."""
+    """Call `learning_step` for an episode that comes alone."""
     return learning_step(rates, state, statistics, window, episode)

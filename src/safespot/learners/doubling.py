@@ -63,7 +63,7 @@ def epoch_radii(f: Interface, options: Options, now: Epoch, *, bernstein: bool =
 
 @dataclass
 class Lifetime:
-    """How many episodes a learner was made for, and whether it is being trained."""
+    """The planned number of episodes, and the state of the learner's training."""
 
     planned: int | None  # T; None: anytime
     warned: bool = False  # whether its user knows that episodes go beyond T

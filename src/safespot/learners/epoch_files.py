@@ -1,4 +1,4 @@
-"""What files of `SpotEpochs` hold beside its state, and what cannot be such a state."""
+"""Certificates in files of `SpotEpochs`, and checks of the state beside them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def check_phases(fields: dict[str, Any], f: Interface, totals: TotalRates, visit
 
 
 def certificate_arrays(issued: tuple[Certified, ...], shape: tuple[int, ...]) -> dict[str, NDArray]:
-    """What was certified, of policies with this shape."""
+    """Return the certificates as arrays, with their policies of this shape."""
     policies = [each.policy for each in issued]
     about = [{"episode": c.episode, "certificate": c.certificate.as_dict()} for c in issued]
     return {
@@ -54,7 +54,7 @@ def certificate_arrays(issued: tuple[Certified, ...], shape: tuple[int, ...]) ->
 
 
 def read_certificates(f: Interface, arrays: dict[str, NDArray]) -> tuple[Certified, ...]:
-    """What `certificate_arrays` made."""
+    """Return the certificates in arrays of `certificate_arrays`."""
     policies = arrays["certified.policies"]
     about = json.loads(arrays["certified.about"].tobytes())
     if policies.dtype != np.float64 or policies.shape != (len(about), f.H, f.S, f.A):

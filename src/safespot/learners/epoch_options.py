@@ -1,4 +1,4 @@
-"""What `SpotEpochs` is given: its options, and the constants of its recipe."""
+"""Options of `SpotEpochs`, and the constants of its recipe."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Recipe(NamedTuple):
     )
     care: float = 1.0  # standard errors of V_g that are the margin of exploring plans
     repayment: float = 200.0  # episodes in which exploring makes up for what it fell short by
-    patience: int = 100  # no new exploring plan before one part in so many of all episodes
+    patience: int = 100  # no new exploring plan before 1 / patience of all episodes
     work: int = (
         5_000  # transitions that a plan may read per step of the episodes until the next one
     )
@@ -88,7 +88,7 @@ def first_policy(f: Interface, baseline: Policy | None) -> Policy:
 
 
 def known_payoffs(f: Interface, options: EpochsOptions) -> Known:
-    """Known rewards and constraints, inside."""
+    """Return known rewards and constraints, inside."""
     rewards, constraints = options.known_rewards, options.known_constraints
     components = np.repeat([rewards is not None, constraints is not None], [1, f.m])
     steps = max(
@@ -110,7 +110,7 @@ def known_payoffs(f: Interface, options: EpochsOptions) -> Known:
 
 
 def _steps(name: str, given: Float | None, shape: Sequence[int], f: Interface) -> int:
-    """Whether known payoffs depend on the step: H, or 1."""
+    """Return the number of steps of known payoffs: H where they depend on the step, else 1."""
     if given is None:
         return 1
     if given.shape not in ((*shape, f.S, f.A), (*shape, f.H, f.S, f.A)):
@@ -122,7 +122,7 @@ def _steps(name: str, given: Float | None, shape: Sequence[int], f: Interface) -
 
 
 def explore_budget(f: Interface, declared: Declared, given: Any) -> Float:
-    """``[m]`` inside; empty without one."""
+    """Return the budget ``[m]`` in inside units; empty without one."""
     if given is None:
         return np.empty(0)
     budget, scale = np.asarray(given, float), np.abs(f.units.constraints.scale)

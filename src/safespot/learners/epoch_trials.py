@@ -98,7 +98,7 @@ def threshold_prior(
 
 
 def value_spread(declared: Declared, trial: FixedMeans) -> Float:
-    """The standard deviation ``[m]`` of an episode's total of g; infinite before two episodes."""
+    """Return the standard deviation ``[m]`` of an episode's total of g; infinite before two episodes."""
     n, width = trial.counted[0], declared.values[1] - declared.values[0]
     if n < 2.0:
         return np.full(len(width), math.inf)
@@ -115,7 +115,7 @@ def value_means(declared: Declared, trial: FixedMeans) -> Float:
 
 
 def hint_spread(rates: TotalRates, totals: TotalState, limits: Float) -> Float:
-    """The same of an episode's threshold samples, which lie in `limits` ``[2,m]``; 0 where they have no totals."""
+    """Return the standard deviation ``[m]`` of an episode's hints in `limits` ``[2,m]``; 0 where they have no totals."""
     width, counted = limits[1] - limits[0], totals.means.counted[::2]
     if len(totals.samples):
         return np.zeros(len(width))

@@ -38,10 +38,10 @@ def explore(
     *,
     sure: Counted | None = None,
 ) -> Exploration:
-    """The exploring plan for `limits` ``[m]``, on the `side` 1 - 2 xi of them; the less is to learn, the less of it.
+    """Plan to explore for `limits` ``[m]``, on the `side` 1 - 2 xi of them; the less is to learn, the less of it.
 
-    What there is to learn is by how much its reward exceeds that of the best plan in a model that is `sure`. Without
-    one, in the middle of a phase, nobody asks.
+    What there is to learn is by how much its reward exceeds that of the best plan in a model that is `sure`. In the
+    middle of a phase there is no such model, and the share is 0.
     """
     t, prices = int(state.finished[0]), state.memory[Memory.PRICE]
     hopeful = with_bonus(model, known, state.pi, prices, recipe.curiosity)

@@ -47,11 +47,11 @@ class Fixed(Planner):
     replan = "never"
 
     def first_policy(self) -> Policy:
-        """The given policy."""
+        """Return the given policy."""
         return given_policy(self.interface, "policy", self.options.policy)
 
     def plan(self) -> dict[str, Any]:
-        """The same policy again."""
+        """Return no changes: the policy stays."""
         return {}
 
 
@@ -72,5 +72,5 @@ class Uniform(Planner):
     replan = "never"
 
     def plan(self) -> dict[str, NDArray]:
-        """The same policy again."""
+        """Return no changes: the policy stays."""
         return {}

@@ -148,18 +148,18 @@ class Guard(Learner):
 
     @property
     def proofs(self) -> Proofs:
-        """What the learner proves, and what is spent of the budget."""
+        """The learner's proofs, and the spending of the budget."""
         spending = Spending(self.budget, self.spent, self.share, self.baseline_verdict)
         return self._guarded.proofs._replace(keeps_budget=True, spending=spending)
 
     @property
     def turn(self) -> str:
-        """Who plays the coming episode: "learner" or "baseline"."""
+        """The player of the coming episode: "learner" or "baseline"."""
         return "baseline" if self._account.turn[0] == BASELINE else "learner"
 
     @property
     def share(self) -> float:
-        """How often the learner's policy was played, of all episodes so far; 1 before the first."""
+        """The share of the episodes so far that the learner's policy played; 1 before the first."""
         plays = self._account.plays
         return float(plays[[LEARNER, SAME]].sum() / plays.sum()) if plays.any() else 1.0
 
@@ -228,13 +228,13 @@ class Guard(Learner):
         return self._guarded.check(episode, played)
 
     def anew(self) -> Guard:
-        """A guard with the same options around a learner that has seen nothing yet."""
+        """Return a guard with the same options around an untrained learner."""
         return Guard(self._guarded.anew(), **self.arguments)
 
     # What training does between chunks of compiled episodes
 
     def make_room(self) -> None:
-        """Grow what is about to overflow, so that one more episode fits."""
+        """Grow the arrays that are about to overflow, so that one more episode fits."""
         self._check_going()
         self._guarded.make_room()
 
@@ -273,14 +273,14 @@ class Guard(Learner):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What it was made with, beside the learner."""
+        """The constructor's arguments but for the learner."""
         return {
             "baseline": HAND_BACK if self.hands_back else self.baseline, "budget": self.budget,
             "delta": self.delta, "credit": self.credit, "on_unsafe": self.on_unsafe,
         }  # fmt: skip
 
     def _derive(self) -> None:
-        """Who plays next, and the records of the compiled loop."""
+        """Derive the state and the rates of the compiled loop, and the player of the next episode."""
         learner, account = self._guarded, self._account
         mine = learner.state
         self.state = GuardState(
@@ -307,7 +307,7 @@ class Guard(Learner):
         return inner | flatten(own, "account.") | {"rejected": self._rejected}
 
     def restore(self, arrays: dict[str, NDArray]) -> None:
-        """Go on from where `arrays` were taken; this guard must have the same arguments."""
+        """Continue from where `arrays` were taken; this guard must have the same arguments."""
         like = {name: getattr(self._account, name) for name in CARRIED}
         own = rebuild({"account": like, "rejected": self._rejected}, arrays)
         inner = part(arrays, "guarded")

@@ -1,4 +1,4 @@
-"""What a learner in phases has played, part after part, and what the trials of these parts proved."""
+"""The history of a learner in phases, part after part, with the verdicts of the trials."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Part(NamedTuple):
 
 
 def begin(clock: Int, first: int) -> Part:
-    """The part that a clock is in, from that episode on."""
+    """Return the part that a clock is in, beginning with that episode."""
     return Part(int(clock[phases.PHASE]), KINDS[clock[phases.PART]], first, VERDICTS[0], 0)
 
 
 def goes_on(history: tuple[Part, ...], before: Int, after: Int, finished: int) -> tuple[Part, ...]:
-    """The history once a decision after the episode `finished` has moved the clock."""
+    """Return the history after a decision, at the end of the episode `finished`, has moved the clock."""
     *earlier, now = history
     verdict = before[phases.VERDICT]
     if now.kind in ("first", "try") and verdict in (BROKEN, KEPT):
@@ -43,14 +43,14 @@ def goes_on(history: tuple[Part, ...], before: Int, after: Int, finished: int) -
 
 
 def table(history: tuple[Part, ...], finished: int) -> list[dict[str, Any]]:
-    """The parts that have begun, each with its `last` episode so far: ready for JSON."""
+    """Return the parts that have begun, each with its `last` episode so far, ready for JSON."""
     begun = [part for part in history if part.first <= finished]
     lasts = [part.first - 1 for part in begun[1:]] + [finished]
     return [{**part._asdict(), "last": last} for part, last in zip(begun, lasts, strict=False)]
 
 
 def as_array(history: tuple[Part, ...]) -> Int:
-    """``[n, COLUMNS]``, for a file."""
+    """Return the parts as rows ``[n, COLUMNS]`` of a file."""
     rows = [
         (p.phase, KINDS.index(p.kind), p.first, VERDICTS.index(p.verdict), p.decided)
         for p in history
@@ -59,7 +59,7 @@ def as_array(history: tuple[Part, ...]) -> Int:
 
 
 def from_array(rows: Int) -> tuple[Part, ...]:
-    """What `as_array` made; anything else is an `InvalidFile`."""
+    """Return the parts in rows of `as_array`; raise `InvalidFile` for other rows."""
     if (
         rows.dtype != np.int64
         or rows.ndim != 2

@@ -1,4 +1,4 @@
-"""Where a learner's limits come from while they are learned: the paper's window, or totals (``estimator="total"``).
+"""Estimators of a learner's limits: the paper's window, or totals (``estimator="total"``).
 
 What differs between the two records outside of the compiled step: how they are made, grown, written to files, and read.
 """
@@ -47,14 +47,14 @@ def empty_limits(f: Interface, options: AnyOptions, declared: Declared) -> Limit
 
 
 def grow_limits(limits: Limits) -> Limits:
-    """The same with room for more episodes."""
+    """Return a copy with room for more episodes."""
     if isinstance(limits, HintTotals):
         return limits._replace(state=grow_totals(limits.state))
     return grow_window(limits)
 
 
 def derive_bounds(limits: Limits, radii: Radii, lower: Float, upper: Float) -> None:
-    """The bounds ``[m]`` that the samples so far give."""
+    """Derive the bounds ``[m]`` from the samples so far."""
     if isinstance(limits, HintTotals):
         lower[:], upper[:] = limits.bounds
     else:
@@ -62,14 +62,14 @@ def derive_bounds(limits: Limits, radii: Radii, lower: Float, upper: Float) -> N
 
 
 def limits_arrays(limits: Limits) -> dict[str, NDArray]:
-    """What a file holds of them."""
+    """Return the arrays of a file."""
     if isinstance(limits, HintTotals):
         return flatten({**limits.state._asdict(), "bounds": limits.bounds})
     return flatten(limits)
 
 
 def restored_limits(fresh: Limits, arrays: dict[str, NDArray]) -> Limits:
-    """What a file holds, if it can belong to a learner that began with `fresh`."""
+    """Return the limits in a file's arrays, checked against those of a new learner, `fresh`."""
     if isinstance(fresh, HintTotals):
         return check_totals_state(fresh, arrays)
     window = check_window(fresh, arrays)

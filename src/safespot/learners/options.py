@@ -1,7 +1,7 @@
 """The options of the learners: frozen records that pydantic checks. What every learner takes stands in one of them.
 
-Each field has a type that says which values it takes; what concerns several fields is a `model_validator`. All that is
-wrong with a call is told at once, as one `InvalidOption` whose `wrong` has a sentence for each option.
+Each field has a type that says which values it takes; what concerns several fields is a `model_validator`. All errors
+of a call are raised at once, as one `InvalidOption` whose `wrong` has a sentence for each option.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def is_required(given: Field[Any]) -> bool:
 
 @option_record
 class AnyOptions:
-    """What every learner takes: how long, where the limits come from, and how sure to be.
+    """Options of every learner: how long, where the limits come from, and how sure to be.
 
     Args:
         episodes: T, or None for anytime use (epochs of doubling length).
@@ -217,7 +217,7 @@ class AnyOptions:
 
     @property
     def declares_totals(self) -> bool:
-        """Whether an episode's totals are known to lie in smaller ranges than those of H steps."""
+        """True where an episode's totals are declared to lie in smaller ranges than those of H steps."""
         return self.constraint_totals is not None or self.threshold_totals is not None
 
     def between(self, lower: Float, upper: Float) -> Float:
@@ -228,7 +228,7 @@ class AnyOptions:
 
 @option_record
 class Options(AnyOptions):
-    """What learners take whose bounds are the paper's: beside `AnyOptions`, their radii.
+    """Options of learners whose bounds are the paper's: beside `AnyOptions`, their radii.
 
     Args:
         bonus_scale: c, of every radius but the thresholds'; 1 is what the theorems need, practice takes less.
@@ -260,7 +260,7 @@ class Options(AnyOptions):
 
 @option_record
 class DualOptions(Options):
-    """What a learner with bounded multipliers takes beside `Options`.
+    """Options of learners with bounded multipliers, beside `Options`.
 
     Args:
         rho: the bound of the multipliers (D4), or give `slack`; infinite needs the steps.
@@ -320,7 +320,7 @@ class SpotOptions(DualOptions):
 
 @option_record
 class PlannerOptions(Options):
-    """What a learner takes that solves a program: beside `Options`, when it does so.
+    """Options of learners that solve a program: beside `Options`, when they do so.
 
     Args:
         replan: "doubling" (once the visits of some pair have doubled) or "always" (after every episode).
@@ -332,7 +332,7 @@ class PlannerOptions(Options):
 
 @option_record
 class BaselineOptions(PlannerOptions):
-    """What a learner takes that leans on a policy known to be safe.
+    """Options of learners that lean on a policy known to be safe.
 
     Args:
         baseline: that policy, ``[H,S,A]`` or ``[S,A]``.

@@ -55,7 +55,7 @@ OWED = 5  # the row of `Memory` that the kernel writes
 
 
 class PhaseRates(NamedTuple):
-    """What stays the same within a part of a phase."""
+    """The constants of a part of a phase."""
 
     totals: TotalRates
     trial: TrialRates
@@ -68,7 +68,7 @@ class PhaseRates(NamedTuple):
 
 
 class PhaseState(NamedTuple):
-    """What episodes and plans change, beside the statistics."""
+    """The state that episodes and plans change, but for the statistics."""
 
     pi: Policy  # [H, S, A]
     lam: Float  # [m]
@@ -100,7 +100,7 @@ class Memory:
 
 
 def empty_phases(pi: Policy, totals: TotalRates, m: int, counts: int) -> PhaseState:
-    """Nothing played yet."""
+    """Return the state after zero episodes."""
     H = pi.shape[0]
     return PhaseState(
         pi=pi, lam=np.zeros(m), lower=totals.limits[0].copy(), upper=totals.limits[1].copy(),
@@ -131,7 +131,7 @@ def phase_step(
     window: Window,
     episode: InsideEpisode,
 ) -> int:
-    """The episode that was played joins the data and the trial; whether there is something to decide."""
+    """Add an episode to the data and to the trial; return `DUE` where something is to be decided."""
     clock, pairs, declared = state.clock, statistics.n.shape[1], rates.trial.declared
     statistics.starts[episode.states[0]] += 1
     for h in range(episode.pairs.shape[0]):
@@ -181,7 +181,7 @@ def phase_step(
 
 @inlined
 def something_due(clock: Int, t: int) -> bool:
-    """Whether the learner has to decide something before the next episode, by the clock."""
+    """Return whether the clock asks for a decision of the learner before episode t."""
     due = t >= clock[ENDS] or clock[VERDICT] == KEPT or clock[OUTSIDE] > 0
     if clock[PART] == EXPLORING:
         due |= clock[GROWN] > 0 and t >= clock[NEXT]
@@ -192,7 +192,7 @@ def something_due(clock: Int, t: int) -> bool:
 
 @inlined
 def note_shortfall(declared: Declared, owed: Float, x: Float) -> None:
-    """``owed <- max(0, owed - D)``; where samples are missing, D lies in the middle of what they leave open."""
+    """Update ``owed <- max(0, owed - D)``; where samples are missing, D lies in the middle of what they leave open."""
     for i in range(owed.shape[0]):
         middle = (1.0 + x[2 + 2 * i] - x[3 + 2 * i]) / 2.0
         owed[i] = max(0.0, owed[i] - declared.least[i] - declared.width[i] * middle)

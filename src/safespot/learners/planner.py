@@ -35,7 +35,7 @@ from .tabular import TabularLearner
 
 
 class PlannerRates(NamedTuple):
-    """What counting needs in one epoch."""
+    """The constants of counting in one epoch."""
 
     radii: Radii
     learned: bool  # whether the thresholds are learned
@@ -43,7 +43,7 @@ class PlannerRates(NamedTuple):
 
 
 class PlannerState(NamedTuple):
-    """What episodes and plans change, beside the statistics and the window."""
+    """The state that episodes and plans change, but for the statistics and the window."""
 
     pi: Policy  # [H, S, A]
     lam: Float  # [m]
@@ -82,10 +82,10 @@ class Planner(TabularLearner):
 
     @abstractmethod
     def plan(self) -> dict[str, NDArray]:
-        """The fields of the state that the next plan replaces: `pi`, mostly `lam`; changes nothing."""
+        """Return the fields of the state that the next plan replaces: `pi`, mostly `lam`; changes nothing."""
 
     def first_policy(self) -> Policy:
-        """What is played before the first plan: all admissible actions alike."""
+        """Return the policy before the first plan: all admissible actions alike."""
         return uniform_policy(self.interface)
 
     def counts(self) -> Pooled:
@@ -97,7 +97,7 @@ class Planner(TabularLearner):
         return pool(self.statistics, self.interface)
 
     def begin_epoch(self) -> dict[str, NDArray]:
-        """The fields of the state that begin anew with an epoch (anytime use)."""
+        """Return the fields of the state that start over with an epoch (anytime use)."""
         return {}
 
     def settle(self) -> None:
@@ -112,7 +112,7 @@ class Planner(TabularLearner):
             )
 
     def _derive(self) -> None:
-        """All that follows from options and counts."""
+        """Derive the rates, the epoch and the threshold bounds from options and counts."""
         now = epoch_at(self.episode, self.options.episodes)
         self.rates = PlannerRates(
             radii=epoch_radii(self.interface, self.options, now, bernstein=self.bernstein),
@@ -140,7 +140,7 @@ def count_step(
     window: Window,
     episode: InsideEpisode,
 ) -> int:
-    """The episode that was played joins the data; whether a plan is due."""
+    """Add an episode to the data; return `DUE` where a plan is."""
     statistics.starts[episode.states[0]] += 1
     for h in range(episode.pairs.shape[0]):
         s, pair = episode.states[h], episode.pairs[h]

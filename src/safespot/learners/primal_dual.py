@@ -1,4 +1,4 @@
-"""What learners share that move policy and multipliers in every episode: logits, derived values, epochs, files."""
+"""Common parts of learners that move policy and multipliers in every episode: derived values, epochs, files."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class PrimalDual(TabularLearner):
 
     @abstractmethod
     def _empty_state(self) -> Any:
-        """The state before the first episode, all logits and multipliers 0; what is derived may be anything."""
+        """Return the state before the first episode, all logits and multipliers 0; derived values may be anything."""
 
     @abstractmethod
     def _make_rates(self, now: Epoch) -> Any:
-        """What the steps of an epoch compute with."""
+        """Return the constants of an epoch's steps."""
 
     def settle(self) -> None:
         """Begin the next epoch where one has just ended (anytime use)."""
@@ -46,13 +46,13 @@ class PrimalDual(TabularLearner):
             self._begin_epoch()
 
     def _begin_epoch(self) -> None:
-        """A new epoch starts with logits and multipliers of 0; counts and window carry over."""
+        """Begin a new epoch with logits and multipliers of 0; counts and window carry over."""
         self.state.logits[:] = np.where(self.interface.mask, 0.0, -np.inf)
         self.state.lam[:] = 0.0
         self._derive()
 
     def _derive(self) -> None:
-        """All that follows from options, logits and counts."""
+        """Derive rates, policy, model and threshold bounds from options, logits and counts."""
         f, state = self.interface, self.state
         now = epoch_at(self.episode, self.options.episodes)
         self.rates = self._make_rates(now)
@@ -63,10 +63,10 @@ class PrimalDual(TabularLearner):
             self._derive_model()
             if self.rates.learned:
                 derive_bounds(self.window, self.rates.radii, state.lower, state.upper)
-        self.epoch = now  # last, so that `settle` begins anew what was interrupted
+        self.epoch = now  # last, so that `settle` repeats what was interrupted
 
     def _derive_model(self) -> None:
-        """What planning reads of every pair."""
+        """Derive the values of every pair that planning reads."""
         state = self.state
         refresh_all(
             self.rates.radii,

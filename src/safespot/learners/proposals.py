@@ -50,7 +50,7 @@ def propose(
     *,
     proof: bool,
 ) -> MarginPlan:
-    """The plan for `limits` ``[m]``, on the `side` 1 - 2 xi of them; `needs` ``[m]`` is what its trial needs.
+    """Plan for `limits` ``[m]`` on the `side` 1 - 2 xi of them, with the margin `needs` ``[m]`` of the plan's trial.
 
     With `proof` a first proof is worth more than reward: where no policy has the margin, the plan with the largest one
     is tried, if that comes near.
@@ -78,7 +78,7 @@ def plan_with_margin(
     last: Float | None = None,
     proof: bool = False,
 ) -> tuple[Plan, Float]:
-    """The plan whose margin is `needs` ``[m]`` and its own standard errors, beside what breaks have `shown` ``[m]``.
+    """Plan with a margin of `needs` ``[m]`` and the plan's standard errors, beside what breaks have `shown` ``[m]``.
 
     Returned with the room that was wanted; `last` ``[m]`` is that of the plan before, where it broke a limit too.
     """
@@ -105,7 +105,7 @@ def plan_with_margin(
 def trial_needs(
     rates: TrialRates, state: PhaseState, hints: Float, length: int, recipe: Recipe, *, trial: bool
 ) -> Float:
-    """``[m]``: what a trial of `length` episodes that begins now needs to prove a proposal, beyond alpha_xi.
+    """Return the margin ``[m]`` beyond alpha_xi that a trial of `length` episodes needs to prove a proposal.
 
     With L what its proof and mixtures cost, its radius is ``sqrt(2 L) e`` with ``e^2 = Var(g) / n + Var(x) / (N + n)``
     (`epoch_trials`), of which the bound of the threshold covers a part; `hints` ``[m]`` is the standard deviation of x,

@@ -23,7 +23,7 @@ state_names, action_names, limit_names, units: what people call them (`Names`); 
 
 
 def signature_of(options: type) -> inspect.Signature:
-    """``(states, actions, …, *, option=default, …)``: what ``problem.interface`` gives, and the options."""
+    """Return ``(states, actions, …, *, option=default, …)``: the names of ``problem.interface``, and the options."""
     kinds = get_type_hints(options)
     given = list(inspect.signature(make_interface).parameters.values())[:-1]
     given += [
@@ -45,7 +45,7 @@ def signature_of(options: type) -> inspect.Signature:
 
 
 def described(options: type) -> dict[str, str]:
-    """What each option means, from the docstrings of the records that the options derive from."""
+    """Return the meaning of each option, from the docstrings of the records that the options derive from."""
     return {
         name: " ".join(meaning.split())
         for record in reversed(options.__mro__[:-1])
@@ -54,7 +54,7 @@ def described(options: type) -> dict[str, str]:
 
 
 def documented(about: str | None, options: type) -> str:
-    """A learner's docstring with all of its arguments."""
+    """Return a learner's docstring with all of its arguments."""
     meanings = described(options)
     lines = [*INTERFACE.strip().splitlines()]
     lines += [f"{option.name}: {meanings.get(option.name, '')}" for option in fields(options)]

@@ -140,7 +140,7 @@ class SpotEpochs(TabularLearner):
 
     @property
     def certificates(self) -> tuple[Certified, ...]:
-        """What was proven, in the order of issue; with probability 1 - delta all of it is true."""
+        """The certificates in the order of issue; with probability 1 - delta all of them are true."""
         return self._certificates
 
     @property
@@ -157,12 +157,12 @@ class SpotEpochs(TabularLearner):
 
     @property
     def proofs(self) -> Proofs:
-        """What was played when, and what was proven."""
+        """The history, the certificates, and whether a budget limits exploring."""
         return Proofs(True, self.history, self.certificates, len(self._budget) > 0)
 
     @property
     def history(self) -> tuple[history.Part, ...]:
-        """What was played when, part after part of each phase, and what the trials proved."""
+        """The parts of each phase in order, with the verdicts of the trials."""
         return self._history
 
     # What a user does
@@ -253,7 +253,7 @@ class SpotEpochs(TabularLearner):
         return bool(len(self._budget) and not fits(self.declared, self._budget, spent))
 
     def _explore(self, state: PhaseState, *, begin: bool = False) -> PhaseState:
-        """The exploring plan of now; where a phase begins, how long it explores."""
+        """Plan to explore from now on; where a phase begins, decide how long it explores."""
         clock, t = state.clock, int(state.finished[0])
         plan, share = self._exploration(state)
         if begin:
@@ -288,7 +288,7 @@ class SpotEpochs(TabularLearner):
         )  # fmt: skip
 
     def _retreat(self, state: PhaseState) -> PhaseState:
-        """After a proven break: what is certified, or the baseline, for the rest of the phase; or the next phase."""
+        """Retreat after a proven break to a certified policy or the baseline for this phase, or begin the next one."""
         clock, memory = state.clock, state.memory.copy()
         if clock[phases.PART] == phases.TRYING:
             margin = value_means(self.declared, state.trial) - (state.lower + state.upper) / 2.0
@@ -320,7 +320,7 @@ class SpotEpochs(TabularLearner):
         return self.models.count(self.statistics, self.recipe.pessimism, best=False)
 
     def _exploration(self, state: PhaseState) -> Exploration:
-        """The optimistic plan of now; where a phase begins, the share of it that the plan is worth."""
+        """Return the optimistic plan of now; where a phase begins, with the share of it that the plan is worth."""
         begins = state.finished[0] == state.clock[phases.BEGAN]
         return explore(
             self._optimistic(), self.models.known, state,
@@ -329,7 +329,7 @@ class SpotEpochs(TabularLearner):
         )  # fmt: skip
 
     def _propose(self, state: PhaseState, *, trial: bool) -> MarginPlan:
-        """The pessimistic plan with the margin that the coming trial needs; `trial`: it is to be tried."""
+        """Return the pessimistic plan with the margin that the coming trial needs; `trial`: it is to be tried."""
         clock = state.clock
         phase, length = (
             int(clock[phases.PHASE]),
@@ -350,7 +350,7 @@ class SpotEpochs(TabularLearner):
         )  # fmt: skip
 
     def _certificate(self) -> Certified:
-        """The certificate of the trial that has just decided."""
+        """Return the certificate of the trial that has just decided."""
         state = self.state
         return certify_trial(
             interface_terms(self.interface, self.declared), self.rates.trial, state.trial, state.pi,
@@ -426,7 +426,7 @@ class SpotEpochs(TabularLearner):
         return super().arrays() | issued | {"history": history.as_array(self._history)}
 
     def restore(self, arrays: dict[str, NDArray]) -> None:
-        """Go on from where `arrays` were taken; this learner must have the same interface and options."""
+        """Continue from where `arrays` were taken; this learner must have the same interface and options."""
         certificates = read_certificates(self.interface, arrays)
         past = history.from_array(arrays["history"])
         super().restore(arrays)

@@ -1,4 +1,4 @@
-"""Whether the data contradict that all steps of an episode are alike.
+"""Tests of the assumption that all steps of an episode are alike.
 
 For every pair, the successors that followed it at different steps make a table of counts, whose homogeneity Pearson's
 chi-squared test looks at; the means of its signals at different steps make another statistic of that kind, with p (1-p)
@@ -25,7 +25,7 @@ LARGEST = (
 
 
 def contradictions(statistics: Statistics, A: int) -> list[tuple[int, int]]:
-    """The pairs (state, action) whose steps differ by more than noise, the clearest first."""
+    """Return the pairs (state, action) whose steps differ by more than noise, the clearest first."""
     H, pairs = statistics.n.shape
     if H * pairs * (pairs // A) > LARGEST:
         return []
@@ -33,7 +33,7 @@ def contradictions(statistics: Statistics, A: int) -> list[tuple[int, int]]:
 
 
 def contradictions_of(pooled: Pooled, A: int) -> list[tuple[int, int]]:
-    """The same of counts that the steps do not share."""
+    """Return the `contradictions` in counts that the steps do not share."""
     H, pairs = pooled.n.shape
     S = pairs // A
     if H * pairs * S > LARGEST:
@@ -44,7 +44,7 @@ def contradictions_of(pooled: Pooled, A: int) -> list[tuple[int, int]]:
 
 
 def differing_steps(n: NDArray, sums: Float, table: NDArray, A: int) -> list[tuple[int, int]]:
-    """The same of visits ``[H, S*A]``, sums ``[1+m, H, S*A]`` and counts of successors ``[H, S*A, S]``."""
+    """Return the `contradictions` in visits ``[H, S*A]``, sums ``[1+m, H, S*A]`` and successors ``[H, S*A, S]``."""
     from scipy.special import chdtrc  # what scipy.stats' chi2.sf is, without a second of imports
 
     often = n >= 2.0 * ENOUGH
@@ -78,7 +78,7 @@ def warn_of_contradictions(statistics: Statistics, A: int) -> bool:
 
 
 def _successors(table: Float, n: Float) -> tuple[float, int]:
-    """Pearson's statistic of counts ``[steps, S]`` and its degrees of freedom; rare successors are one."""
+    """Return Pearson's statistic of counts ``[steps, S]`` and its degrees of freedom; rare successors are one."""
     seen = table.sum(axis=0)
     rare = seen / n.sum() * n.min() < ENOUGH
     cells = np.column_stack([table[:, ~rare], table[:, rare].sum(axis=1)])
@@ -93,7 +93,7 @@ def _successors(table: Float, n: Float) -> tuple[float, int]:
 
 
 def _means(sums: Float, n: Float) -> tuple[float, int]:
-    """The same of the means of a signal at every step."""
+    """Return Pearson's statistic of a signal's means at every step, and its degrees of freedom."""
     mean = float(sums.sum() / n.sum())
     variance = mean * (1.0 - mean)
     if variance * n.min() < ENOUGH:

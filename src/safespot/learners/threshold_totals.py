@@ -56,7 +56,7 @@ FIRST_ROOM = 64  # episodes that a window has room for at first
 
 
 class TotalRates(NamedTuple):
-    """What stays the same: what a factor is made of, and what is declared."""
+    """The constants of an estimator: those of its factors, and the declared ranges."""
 
     kind: int
     targets: Targets
@@ -66,7 +66,7 @@ class TotalRates(NamedTuple):
 
 
 class TotalState(NamedTuple):
-    """What was seen; rows 2i and 2i+1 are for the lower and the upper bound of constraint i, the latter of 1 - x."""
+    """The statistics of hints; rows 2i, 2i+1 are for the lower and the upper bound of constraint i, that of 1 - x."""
 
     means: FixedMeans  # [2m, .]; [0, .] where it is not used, as below
     by_step: Float  # [2m, H]: sums of a step's x, from which it is guessed
@@ -96,7 +96,7 @@ def total_rates(
     window: float = 1.0,
     limits: Float | None = None,
 ) -> TotalRates:
-    """All bounds hold at once with probability 1 - delta; they are sharpest around `planned` episodes."""
+    """Make the rates for bounds that hold at once with probability 1 - delta, sharpest around `planned` episodes."""
     kind = (EPISODES, STEPS, SHARED, SAMPLES)[2 * shared_threshold + independent_hints]
     made = targets() if planned is None else targets(planned)
     return TotalRates(
@@ -110,7 +110,7 @@ def total_rates(
 
 
 def total_state(rates: TotalRates, H: int) -> TotalState:
-    """Nothing seen yet."""
+    """Return the statistics of no hints."""
     m, kind = rates.limits.shape[1], rates.kind
     rows = 2 * m if kind in (EPISODES, STEPS, SAMPLES) else 0
     moving = 2 * m if kind == WINDOW else 0
@@ -126,12 +126,12 @@ def total_state(rates: TotalRates, H: int) -> TotalState:
 
 
 def make_totals(rates: TotalRates, H: int) -> HintTotals:
-    """Nothing seen yet: a total lies where it was declared to."""
+    """Return the estimator before any hint; its bounds are the declared ones."""
     return HintTotals(rates, total_state(rates, H), rates.limits.copy())
 
 
 def bounds_at(totals: HintTotals, level: float) -> tuple[Float, Float]:
-    """(lower ``[m]``, upper ``[m]``) that what was seen gives with share exp(-level) a side; not for windows."""
+    """Return (lower ``[m]``, upper ``[m]``) with share exp(-level) a side; not for windows."""
     state, rates = totals.state, totals.rates._replace(level=level)
     means = state.means._replace(
         lower=np.zeros_like(state.means.lower), due=np.zeros_like(state.means.due)
@@ -142,7 +142,7 @@ def bounds_at(totals: HintTotals, level: float) -> tuple[Float, Float]:
 
 
 def check_totals_state(fresh: HintTotals, arrays: dict[str, NDArray]) -> HintTotals:
-    """What a file holds, if it can belong to a learner that began with `fresh`."""
+    """Return the estimator in a file's arrays, checked against that of a new learner, `fresh`."""
     like = {**fresh.state._asdict(), "bounds": fresh.bounds}
     loaded = rebuild(like, arrays, grows=("ring",))
     bounds = loaded.pop("bounds")
@@ -170,7 +170,7 @@ def check_totals_state(fresh: HintTotals, arrays: dict[str, NDArray]) -> HintTot
 
 
 def bounds_fit(rates: TotalRates, H: int, lower: Float, upper: Float) -> bool:
-    """Whether bounds ``[m]`` can be those of an episode's total.
+    """Return whether bounds ``[m]`` can be those of an episode's total.
 
     Hints that contradict what was declared may lead beyond the declared limits, but not beyond those of H steps; a
     threshold that is known stays where it is.
@@ -182,12 +182,12 @@ def bounds_fit(rates: TotalRates, H: int, lower: Float, upper: Float) -> bool:
 
 @inlined
 def totals_have_room(state: TotalState) -> bool:
-    """Whether the window can take one more episode; if not, `grow_totals` first."""
+    """Return whether the window can take one more episode; if not, `grow_totals` first."""
     return state.ring.shape[0] == 0 or bool(state.span[1] < state.ring.shape[0])
 
 
 def grow_totals(state: TotalState) -> TotalState:
-    """The same state with twice the room, its oldest episode first."""
+    """Return a copy with twice the room, its oldest episode first."""
     _, length, oldest = state.span
     ring = np.zeros((2 * len(state.ring), *state.ring.shape[1:]))
     ring[:length] = state.ring[(oldest + np.arange(length)) % len(state.ring)]
@@ -240,7 +240,7 @@ def observe_totals(
 def learn_from_totals(
     totals: HintTotals, radii: Radii, episode: InsideEpisode, lower: Float, upper: Float
 ) -> None:
-    """What a learner's step does with an episode's hints; `radii` are the paper's, and not needed."""
+    """Learn from an episode's hints, as a learner's step does; `radii` are the paper's, and not needed."""
     observe_totals(
         totals.rates, totals.state, episode.thresholds, totals.bounds[0], totals.bounds[1]
     )
@@ -251,7 +251,7 @@ def learn_from_totals(
 
 @inlined
 def has_room_for_hints(totals: HintTotals) -> bool:
-    """Whether the window can take one more episode."""
+    """Return whether the window can take one more episode."""
     return totals_have_room(totals.state)
 
 
@@ -260,7 +260,7 @@ limits.register(HintTotals, learn_from_totals, has_room_for_hints)
 
 @no_refcount
 def read_bounds(rates: TotalRates, state: TotalState, lower: Float, upper: Float) -> None:
-    """The bounds ``[m]`` of what was seen, whether they are due or not."""
+    """Update the bounds ``[m]`` from the statistics, whether they are due or not."""
     H = state.by_step.shape[1]
     for i in range(lower.shape[0]):
         if rates.kind == SHARED:
@@ -273,7 +273,7 @@ def read_bounds(rates: TotalRates, state: TotalState, lower: Float, upper: Float
 
 @inlined
 def charged(rates: TotalRates, thresholds: Float, i: int) -> tuple[float, float]:
-    """The least and the largest total that an episode's hints leave open."""
+    """Return the least and the largest total that an episode's hints leave open."""
     least, most = rates.limits[0, i], rates.limits[1, i]
     under, over = 0.0, 0.0
     for h in range(thresholds.shape[0]):
@@ -285,7 +285,7 @@ def charged(rates: TotalRates, thresholds: Float, i: int) -> tuple[float, float]
 
 @inlined
 def observe_steps(rates: TotalRates, state: TotalState, thresholds: Float, i: int) -> None:
-    """A factor for each step, all with the episode's weights: then their exponents sum up to l (alpha - sum_h c_h)."""
+    """Add a factor for each step, all with the episode's weights: their exponents sum up to l (alpha - sum_h c_h)."""
     H, n = thresholds.shape[0], float(state.span[0])
     for side in range(2):
         r, largest = 2 * i + side, 0.0
@@ -301,7 +301,7 @@ def observe_steps(rates: TotalRates, state: TotalState, thresholds: Float, i: in
 
 @inlined
 def observe_each(rates: TotalRates, state: TotalState, thresholds: Float, i: int) -> None:
-    """A factor for each sample."""
+    """Add a factor for each sample."""
     for h in range(thresholds.shape[0]):
         if not math.isnan(thresholds[h, i]):
             observe_fixed(rates.targets, state.means, 2 * i, thresholds[h, i])
@@ -310,7 +310,7 @@ def observe_each(rates: TotalRates, state: TotalState, thresholds: Float, i: int
 
 @inlined
 def observe_shared(state: TotalState, thresholds: Float, i: int) -> None:
-    """The samples of an episode, one factor for all."""
+    """Add one factor for all samples of an episode."""
     n, total = 0.0, 0.0
     for h in range(thresholds.shape[0]):
         if not math.isnan(thresholds[h, i]):
@@ -329,7 +329,7 @@ def read_means(
     lower: Float,
     upper: Float,
 ) -> None:
-    """From means in [0,1] to totals."""
+    """Tighten the total's bounds by those of means in [0,1]."""
     for r in (2 * i, 2 * i + 1):
         if is_due(state.means, r):
             read_fixed(rates.targets, state.means, r, rates.level)
@@ -344,7 +344,7 @@ def read_means(
 def read_shared(
     rates: TotalRates, state: TotalState, i: int, H: float, lower: Float, upper: Float
 ) -> None:
-    """The same of the mean per sample; above, of 1 - x, whose sums follow."""
+    """Tighten the total's bounds by the mean per sample; for the upper one by that of 1 - x, whose sums follow."""
     n, s, ss, sn, nn = state.samples[i]
     mirrored = state.samples[i]
     low = sample_mean(mirrored, H, rates.level)
@@ -356,7 +356,7 @@ def read_shared(
 
 @inlined
 def tighten(low: float, high: float, i: int, lower: Float, upper: Float) -> None:
-    """Bounds that hold at all times at once may be intersected; the lower one is never above."""
+    """Intersect bounds that hold at all times at once; the lower one is never above."""
     lower[i] = max(lower[i], low)
     upper[i] = max(lower[i], min(upper[i], high))
 
@@ -366,7 +366,7 @@ def tighten(low: float, high: float, i: int, lower: Float, upper: Float) -> None
 
 @inlined
 def slide(rates: TotalRates, state: TotalState) -> None:
-    """Before the newest episode joins, those leave that are older than W = max(1, floor(gamma t))."""
+    """Remove the episodes that are older than W = max(1, floor(gamma t)), before the newest one joins."""
     longest = max(1, math.floor(rates.gamma * state.span[0]))
     capacity = state.ring.shape[0]
     while state.span[1] >= longest:
@@ -380,7 +380,7 @@ def slide(rates: TotalRates, state: TotalState) -> None:
 
 @inlined
 def join(state: TotalState, r: int, x: float) -> None:
-    """The newest x of row r; the guess is the mean over the rest of the window."""
+    """Add the newest x of row r; the guess is the mean over the rest of the window."""
     length = state.span[1]
     y = x - min(max((0.5 + state.powers[r, 0]) / length, 0.0), 1.0)
     place = (state.span[2] + length - 1) % state.ring.shape[0]
@@ -399,7 +399,7 @@ def read_window(
     lower: Float,
     upper: Float,
 ) -> None:
-    """The bounds of the mean over the window as it stands, each t with its own share."""
+    """Update the bounds by the mean over the current window, each t with its own share."""
     t, length = float(state.span[0]), float(state.span[1])
     level = rates.level + math.log(t) + math.log(t + 1.0)
     terms = state.means.terms[: WINDOW_WEIGHTS.shape[0]]

@@ -58,7 +58,7 @@ class Model(NamedTuple):
 
 
 def steps_alike(model: Model) -> bool:
-    """Whether transitions, rewards and constraints are the same at every step."""
+    """Return whether transitions, rewards and constraints are the same at every step."""
     P, payoffs = model.P, model.payoffs
     alike = bool((payoffs == payoffs[:, :1]).all())
     if not alike or len(P.dense) + len(P.starts) == 1:
@@ -228,16 +228,16 @@ class CMDP(Displayed):
         return matrices * self.H if len(matrices) == 1 else matrices
 
     def with_thresholds(self, thresholds: ArrayLike) -> CMDP:
-        """The same CMDP with other thresholds, ``[m]`` or ``[m,H]``; everything else is shared."""
-        given = as_floats("thresholds", thresholds)
-        alpha, inside = spread_thresholds(given, self.H, self.units)
+        """Return this CMDP with other thresholds, ``[m]`` or ``[m,H]``; everything else is shared."""
+        values = as_floats("thresholds", thresholds)
+        alpha, inside = spread_thresholds(values, self.H, self.units)
         other = object.__new__(CMDP)
         other.__dict__.update(self.__dict__)
         other.__dict__.update(thresholds=alpha, model=self.model._replace(alpha=inside))
         return other
 
     def policy(self, value: ArrayLike) -> Float:
-        """`value` checked as a policy of this CMDP, ``[H,S,A]``."""
+        """Return `value` checked as a policy of this CMDP, ``[H,S,A]``."""
         mask = self.model.mask.reshape(-1, self.S, self.A)
         return as_policy(value, (self.H, self.S, self.A), mask)
 
@@ -289,11 +289,11 @@ class CMDP(Displayed):
             TypeError,
             ValueError,
             OverflowError,
-        ) as problem:
-            raise InvalidFile(f"{path} does not describe a CMDP: {problem}") from None
+        ) as exc:
+            raise InvalidFile(f"{path} does not describe a CMDP: {exc}") from None
 
     def _parts(self) -> dict[str, Any]:
-        """What the user said, each array as small as it is kept: the axis of steps is K."""
+        """Return the user's arrays, each as small as in storage: the axis of steps is K."""
         model = self.model
         parts = {name: array for name, array in model.P._asdict().items() if array.size}
         parts.update(rewards=_unspread(self.rewards, 0), constraints=_unspread(self.constraints, 1))
@@ -366,8 +366,8 @@ def _horizon(
     mask: Bool | None,
     horizon: int | None,
 ) -> int:
-    """H from whichever arrays have an axis of steps; they must agree."""
-    said = {
+    """Return H by all arrays that have an axis of steps; raise where they disagree."""
+    horizons = {
         "transitions": H_of_transitions,
         "rewards": r.shape[0] if r.ndim == 3 else None,
         "constraints": g.shape[1] if g.ndim == 4 else None,
@@ -375,7 +375,7 @@ def _horizon(
         "actions": mask.shape[0] if mask is not None and mask.ndim == 3 else None,
         "horizon": None if horizon is None else as_count("horizon", horizon, least=1),
     }
-    known = {name: H for name, H in said.items() if H is not None}
+    known = {name: H for name, H in horizons.items() if H is not None}
     if not known:
         raise InvalidModel(
             "no array says how many steps an episode has: give horizon=, or thresholds per step "
@@ -449,7 +449,7 @@ def _model(
     mask: Bool | None,
     terms: Units,
 ) -> Model:
-    """The inside of a validated CMDP; `r` is ``[K,S,A]``, `g` ``[m,K,S,A]``."""
+    """Return the inside model of a validated CMDP; `r` is ``[K,S,A]``, `g` ``[m,K,S,A]``."""
     m, _, S, A = g.shape
     K = max(r.shape[0], g.shape[1])
     inside = terms.constraints.inside

@@ -13,7 +13,7 @@ from .transitions import block, push
 def forward_values(
     model: Model, policy: Float, now: Float, after: Float, mass: Float, visits: Float, values: Float
 ) -> None:
-    """Values of a policy by its occupancy measure, forward: one pass over the transitions serves every component.
+    """Compute a policy's values by its occupancy measure, forward: one pass over the transitions serves all components.
 
     `policy` ``[H*S*A]`` is one row; `now`, `after` ``[S]``, `mass` and `visits` ``[S*A]`` are worked in; `values`
     ``[1+m]`` is written. Where payoffs are the same at every step, it is the expected `visits` of all steps together
@@ -42,7 +42,7 @@ def forward_values(
 
 @inlined_noalias
 def spread(A: int, rows: int, arguments: tuple[Float, Float, Float, Float]) -> None:
-    """From the mass of states `now` to that of their pairs, which is added to `visits` as well."""
+    """Spread the mass of states `now` over their pairs, and add it to `visits` as well."""
     policy, now, mass, visits = arguments
     for s in range(rows):
         share = now[s]
@@ -54,7 +54,7 @@ def spread(A: int, rows: int, arguments: tuple[Float, Float, Float, Float]) -> N
 
 @inlined
 def move_on(model: Model, h: int, mass: Float, after: Float, now: Float) -> None:
-    """From the `mass` ``[S*A]`` of the pairs at step h to that of the states after it, `now` ``[S]``."""
+    """Move the `mass` ``[S*A]`` of the pairs at step h to the states after it, `now` ``[S]``."""
     if model.P.dense.shape[0] > 0:
         mix_rows(mass, model.P.dense[block(model.P, h)], 0, now.shape[0], now)
     else:

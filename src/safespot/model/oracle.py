@@ -62,7 +62,7 @@ class Solution(Displayed):
     names: Names
 
     def plot(self) -> Any:
-        """An Altair chart of the policy: what it does in the states that it meets most often."""
+        """Draw the policy as an Altair chart: its actions in the states that it visits most often."""
         return policy_chart(self.policy, self.names, self.visits)
 
     def _facts(self) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def evaluate(cmdp: CMDP, policy: ArrayLike) -> Evaluation:
 
 
 def solve(cmdp: CMDP) -> Solution:
-    """The policy with the largest value among those that keep every limit.
+    """Return the policy with the largest value among those that keep every limit.
 
     Raises:
         Infeasible: no policy keeps every limit.
@@ -141,7 +141,7 @@ def solve(cmdp: CMDP) -> Solution:
 
 
 def slater(cmdp: CMDP) -> Slater:
-    """The policy with the largest common margin, its margin, and ``rho`` (deviation D4).
+    """Return the policy with the largest common margin, its margin, and ``rho`` (deviation D4).
 
     Raises:
         Infeasible: even the largest margin is negative.
@@ -194,7 +194,7 @@ def _values(cmdp: CMDP, policy: Policy) -> Float:
 
 
 def _infeasible(cmdp: CMDP) -> Infeasible:
-    """The error that says which limit cannot be kept, and the best that can be reached."""
+    """Return the error that says which limit cannot be kept, and the best that can be reached."""
     units, H, limits = cmdp.units, cmdp.H, cmdp.limits
     pricing = Pricing(cmdp.process)
     best = []
@@ -220,6 +220,6 @@ def _infeasible(cmdp: CMDP) -> Infeasible:
 
 
 def _markov(cmdp: CMDP, occupancy: Float) -> Policy:
-    """The Markov policy with this occupancy measure; where nothing goes, the lowest admissible action."""
+    """Return the Markov policy with this occupancy measure; where nothing goes, the lowest admissible action."""
     lowest = cmdp.model.mask.reshape(-1, cmdp.S, cmdp.A).argmax(axis=2)
     return frozen(markov_policy(occupancy, lowest))

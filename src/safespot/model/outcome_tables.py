@@ -6,9 +6,9 @@ not say:
 - *What is limited.* Constraints are a function of an outcome, or an array; thresholds and senses are those of a
   `CMDP`.
 - *What an ended episode counts for.* Ours have H steps, so an ended one goes on in an absorbing state
-  (deviation D7), and somebody must say what each of these steps pays and counts: an `Ending`. With zeros that
-  nobody thought about, death looks safe (it costs nothing any more) or discharge looks like a failure (it shows
-  no safety any more).
+  (deviation D7), and the user must say what each of these steps pays and counts: an `Ending`. With zeros by
+  default, death would look safe (it costs nothing any more) or discharge like a failure (it shows no safety
+  any more).
 
 States 0 to n-1 are the table's own; after them comes one absorbing state per distinct `Ending`, in the order of their
 declaration. Only action 0 is admissible there, since nothing is decided.
@@ -35,7 +35,7 @@ from .signals import ByOutcome, Signals
 
 
 class TableOutcome(NamedTuple):
-    """One thing that can happen: what functions for rewards and constraints are given.
+    """An outcome of a state and action of a table: the argument of functions for rewards and constraints.
 
     Examples:
         >>> import safespot as ss
@@ -55,7 +55,7 @@ class TableOutcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Ending(Displayed):
-    """What every step after an ending pays and counts, in the user's units.
+    """The reward and the constraint signals of every step after an ending, in the user's units.
 
     `constraints` has a number for each constraint, or one number for all. Equal endings share an absorbing state.
 
@@ -82,7 +82,7 @@ class Ending(Displayed):
         object.__setattr__(self, "constraints", tuple(constraints.reshape(-1).tolist()))
 
     def payoffs(self, m: int, *, error: Error = InvalidModel) -> Float:
-        """The reward, then what each of m constraints counts: ``[1+m]``."""
+        """Return ``[1+m]``: the reward, then the signal of each of m constraints."""
         counts = np.array(self.constraints)
         if counts.size not in (1, m):
             raise error(
@@ -105,7 +105,7 @@ def problem_from_table(
     by_outcome: bool = False,
     **described: Any,
 ) -> Problem:
-    """The `Problem` of an environment that has a table of outcomes, or of such a table.
+    """Return the `Problem` of an environment that has a table of outcomes, or of such a table.
 
     Args:
         env: an environment with a table `env.unwrapped.P`, or the table: ``P[state][action]`` is a list of
@@ -182,7 +182,7 @@ def problem_from_table(
 
 
 def _with_limits(described: dict[str, Any], limits: Sequence[Limit], H: int) -> dict[str, Any]:
-    """The arguments of a CMDP, with what is declared of its limits."""
+    """Return the arguments of a CMDP, with what is declared of its limits."""
     options = limit_arguments(limits, H)
     if options.keys() & set(EXTRAS) != {"thresholds"}:
         raise InvalidOption(
@@ -195,7 +195,7 @@ def _with_limits(described: dict[str, Any], limits: Sequence[Limit], H: int) -> 
 
 
 def _law_by_outcome(cmdp: CMDP, where: Int, chances: Float, counted: Float) -> ByOutcome:
-    """Constraint signals by state, action and next state; `where` an outcome lies in that table, flat."""
+    """Return the law of constraint signals by state, action and next state; `where` has each outcome's flat index."""
     shape = cmdp.S, cmdp.A, cmdp.S
     weight = np.bincount(where, chances, math.prod(shape))
     totals = [np.bincount(where, chances * each, weight.size) for each in counted.T]
@@ -206,7 +206,7 @@ def _law_by_outcome(cmdp: CMDP, where: Int, chances: Float, counted: Float) -> B
 def absorbing_states(
     endings: Ending | Mapping[Any, Ending] | None, states: int, *, error: Error = InvalidModel
 ) -> tuple[list[Ending], Callable[[Any], int | None]]:
-    """The distinct endings, and the absorbing state in which an ending goes on (None: undeclared)."""
+    """Return the distinct endings, and the map from an ending state to its absorbing one (None: undeclared)."""
     if endings is None:
         return [], lambda key: None
     if isinstance(endings, Ending):
@@ -217,11 +217,11 @@ def absorbing_states(
     return distinct, {key: states + distinct.index(e) for key, e in endings.items()}.get
 
 
-def mask_with_endings(given: ArrayLike | None, S: int, A: int, absorbing: int) -> Bool | None:
-    """The mask over all states; an absorbing one has the one action 0."""
-    if given is None and absorbing == 0:
+def mask_with_endings(own_mask: ArrayLike | None, S: int, A: int, absorbing: int) -> Bool | None:
+    """Return the mask over all states; an absorbing one has the one action 0."""
+    if own_mask is None and absorbing == 0:
         return None
-    mask = np.ones((S, A), np.bool_) if given is None else unmasked(given)
+    mask = np.ones((S, A), np.bool_) if own_mask is None else unmasked(own_mask)
     if mask.dtype != np.bool_ or mask.ndim not in (2, 3) or mask.shape[-2:] != (S, A):
         raise InvalidOption(
             f"action_mask has type {mask.dtype} and shape {mask.shape}; expected booleans [S,A] or "
@@ -232,17 +232,17 @@ def mask_with_endings(given: ArrayLike | None, S: int, A: int, absorbing: int) -
     return np.concatenate([mask, waiting], axis=-2)
 
 
-def names_with_endings(given: Sequence[str] | None, S: int, absorbing: int) -> Sequence[str] | None:
-    """The names of all states, where the S that are not absorbing are named."""
-    if given is None or isinstance(given, str) or len(given) != S:
-        return given  # there are none, or all are named, or `make_names` says what is wrong
+def names_with_endings(names: Sequence[str] | None, S: int, absorbing: int) -> Sequence[str] | None:
+    """Return the names of all states, where the S that are not absorbing are named."""
+    if names is None or isinstance(names, str) or len(names) != S:
+        return names  # there are none, or all are named, or `make_names` says what is wrong
     if absorbing == 1:
-        return [*given, "ended"]
-    return [*given, *(f"ended, way {k + 1}" for k in range(absorbing))]
+        return [*names, "ended"]
+    return [*names, *(f"ended, way {k + 1}" for k in range(absorbing))]
 
 
 def _table(env: Any, base: Any) -> list[dict[int, Any]]:
-    """The table with states and actions counted from 0, whether it came as dicts or as lists."""
+    """Return the table with states and actions counted from 0, whether it came as dicts or as lists."""
     P = base if isinstance(base, Mapping | Sequence) else getattr(base, "P", None)
     if not isinstance(P, Mapping | Sequence) or isinstance(P, str) or not P:
         raise InvalidModel(
@@ -256,7 +256,7 @@ def _table(env: Any, base: Any) -> list[dict[int, Any]]:
 
 
 def _counted(name: str, entries: Any) -> dict[int, Any]:
-    """Entries by number."""
+    """Return entries by number."""
     if not isinstance(entries, Mapping | Sequence) or isinstance(entries, str):
         raise InvalidModel(f"{name} must be a dict or a list, got {entries!r}.")
     pairs = entries.items() if isinstance(entries, Mapping) else enumerate(entries)
@@ -264,7 +264,7 @@ def _counted(name: str, entries: Any) -> dict[int, Any]:
 
 
 def _outcomes(table: list[dict[int, Any]]) -> tuple[Float, list[TableOutcome]]:
-    """Everything that can happen, and how probable it is."""
+    """Return the probability of every outcome, and the outcomes."""
     chances, outcomes = [], []
     for s, actions in enumerate(table):
         for a, entries in actions.items():
@@ -309,7 +309,7 @@ def _next(outcome: TableOutcome, home: Callable[[int], int | None]) -> int:
 
 
 def _lookup(constraints: ArrayLike, S: int, A: int) -> Callable[[TableOutcome], Float]:
-    """An array ``[m,S,A]`` as a function of an outcome."""
+    """Return an array ``[m,S,A]`` as a function of an outcome."""
     g = as_floats("constraints", constraints)
     if g.ndim != 3 or g.shape[1:] != (S, A):
         raise InvalidModel(
@@ -320,16 +320,16 @@ def _lookup(constraints: ArrayLike, S: int, A: int) -> Callable[[TableOutcome], 
 
 
 def _stacked(name: str, values: list[Any]) -> Float:
-    """One row per outcome, ``[outcomes, .]``."""
+    """Return the values of all outcomes as ``[outcomes, .]``."""
     stacked = as_floats(name, values)
     if stacked.ndim > 2 or (name == "rewards" and stacked.ndim > 1) or stacked.size == 0:
-        what = "a number" if name == "rewards" else "a number, or one for each constraint"
-        raise InvalidModel(f"the function for {name} must return {what}, got {values[:1]!r}.")
+        expected = "a number" if name == "rewards" else "a number, or one for each constraint"
+        raise InvalidModel(f"the function for {name} must return {expected}, got {values[:1]!r}.")
     return stacked.reshape(len(values), -1)
 
 
 def _start(base: Any, start: int | ArrayLike | None, S: int, states: int) -> int | Float:
-    """The start among all states; where the environment's own distribution is a single state, that state."""
+    """Return the start among all states; a state where the environment's own distribution is at a single one."""
     if start is None:
         start = getattr(base, "initial_state_distrib", 0)
         if np.count_nonzero(start) == 1:

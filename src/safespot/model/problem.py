@@ -67,7 +67,7 @@ class Problem(Displayed):
 
     @property
     def interface(self) -> dict[str, Any]:
-        """All that a learner may know, as the arguments of a learner."""
+        """A learner's arguments: all that it may know."""
         cmdp = self.cmdp
         return {
             "states": cmdp.S,
@@ -84,11 +84,11 @@ class Problem(Displayed):
 
     @property
     def names(self) -> Names:
-        """What states, actions and limits are called, and their units."""
+        """The names of states, actions and limits, and their units."""
         return self.cmdp.names
 
     def alpha(self, episode: int) -> Float:
-        """The inside thresholds ``[m,H]`` of an episode (1-based), drift included."""
+        """Return the inside thresholds ``[m,H]`` of an episode (1-based), drift included."""
         now = self.cmdp.model.alpha
         drift = self.signals.drift
         if drift is None:
@@ -104,7 +104,7 @@ class Problem(Displayed):
 
 
 def _outcomes(cmdp: CMDP, signals: Signals) -> Float:
-    """The means of constraint signals by outcome, inside, whose average must be the CMDP's."""
+    """Return the means of constraint signals by outcome, inside, whose average must be the CMDP's."""
     law, model, S, A, m = signals.constraints, cmdp.model, cmdp.S, cmdp.A, cmdp.m
     if not isinstance(law, ByOutcome):
         return frozen(np.empty((0, 0, 0)))

@@ -1,4 +1,4 @@
-"""How rewards, constraints and thresholds are observed: noise laws, drift, and the Problem.
+"""Laws of observed rewards, constraints and thresholds: noise, drift, and the Problem.
 
 Every signal lies in [0,1] inside and has exactly the CMDP's mean:
 
@@ -65,7 +65,7 @@ class Beta(Displayed):
 
     @property
     def parameter(self) -> float:
-        """What the kernel needs to know."""
+        """The concentration, as kernels take it."""
         return float(self.concentration)
 
 
@@ -91,7 +91,7 @@ class Gaussian(Displayed):
 
     @property
     def parameter(self) -> float:
-        """What the kernel needs to know."""
+        """The standard deviation, as kernels take it."""
         return float(self.sd)
 
 
@@ -172,7 +172,7 @@ class Drift(Displayed):
             as_count("last", self.last, least=self.first + 1)
 
     def progress(self, episode: int) -> float:
-        """How far the thresholds have moved by `episode`, from 0 to 1."""
+        """Return the share of their way that the thresholds have moved by `episode`, from 0 to 1."""
         if self.last is None:
             return float(episode >= self.first)
         return min(1.0, max(0.0, (episode - self.first) / (self.last - self.first)))
@@ -224,7 +224,7 @@ def fill_noise(law: Law | ByOutcome, rng: np.random.Generator, out: Float) -> No
 
 @inlined
 def signal(law: int, parameter: float, mean: float, z: float) -> float:
-    """One observation with the given mean from one random number z of `noise`."""
+    """Return an observation with the given mean, from one random number z of `noise`."""
     if law == BERNOULLI:
         return 1.0 if z < mean else 0.0
     if law == GAUSSIAN:
@@ -238,7 +238,7 @@ def signal(law: int, parameter: float, mean: float, z: float) -> float:
 
 @kernel
 def beta_quantile(a: float, b: float, u: float) -> float:
-    """The x in [0,1] with I_x(a, b) = u, by bisection to the last bit of a double near one half."""
+    """Return the x in [0,1] with I_x(a, b) = u, by bisection to the last bit of a double near one half."""
     low, high = 0.0, 1.0
     for _ in range(60):
         middle = 0.5 * (low + high)
@@ -251,7 +251,7 @@ def beta_quantile(a: float, b: float, u: float) -> float:
 
 @kernel
 def beta_cdf(a: float, b: float, x: float) -> float:
-    """The regularized incomplete beta function I_x(a, b), by Lentz' continued fraction.
+    """Compute the regularized incomplete beta function I_x(a, b), by Lentz' continued fraction.
 
     The fraction (Abramowitz and Stegun 26.5.8) converges fast for x < (a + 1) / (a + b + 2); the
     rest follows from I_x(a, b) = 1 - I_{1-x}(b, a).

@@ -22,7 +22,7 @@ from .transitions import pick, successor
 
 
 class Streams(NamedTuple):
-    """One random generator per purpose.
+    """Random generators, one per purpose.
 
     Examples:
         >>> import safespot as ss
@@ -62,7 +62,7 @@ class Laws(NamedTuple):
 
 
 def streams(seed: int) -> Streams:
-    """Independent generators from one seed; purpose k has the explicit spawn key (k,).
+    """Return independent generators from one seed; purpose k has the explicit spawn key (k,).
 
     Examples:
         >>> import safespot as ss
@@ -78,7 +78,7 @@ def streams(seed: int) -> Streams:
 
 
 def stream_states(streams: Streams) -> NDArray[np.uint64]:
-    """Where each generator stands, ``[6, 6]``: state and increment in halves, and the spare 32 bits."""
+    """Return the states of the generators, ``[6, 6]``: state and increment in halves, and the spare 32 bits."""
     rows = []
     for stream in streams:
         now: Any = stream.bit_generator.state
@@ -101,7 +101,7 @@ def set_stream_states(streams: Streams, states: NDArray[np.uint64]) -> None:
 
 
 def empty_noise(problem: Problem, episodes: int) -> Noise:
-    """Room for the random numbers of so many episodes."""
+    """Make the arrays for the random numbers of that many episodes."""
     n, H, m = episodes, problem.cmdp.H, problem.cmdp.m
     shapes = (n,), (n, H), (n, H), (n, H), (n, H, m), (n, H, m)
     return Noise(*(np.zeros(shape) for shape in shapes))
@@ -110,7 +110,7 @@ def empty_noise(problem: Problem, episodes: int) -> Noise:
 def draw_noise(
     problem: Problem, streams: Streams, episodes: int, noise: Noise | None = None
 ) -> Noise:
-    """The random numbers of the next `episodes` episodes, into `noise` where given; advances the streams."""
+    """Draw the random numbers of the next `episodes` episodes, into `noise` where given; advances the streams."""
     laws = problem.signals
     noise = empty_noise(problem, episodes) if noise is None else noise
     for stream, numbers in zip(streams[:3], noise[:3], strict=True):
@@ -123,7 +123,7 @@ def draw_noise(
 
 
 def streams_at(problem: Problem, seed: int, episode: int) -> Streams:
-    """The streams of `seed` as they stand before `episode`, as if the ones before had been played."""
+    """Return the streams of `seed` before `episode`, as if the ones before had been played."""
     made = streams(seed)
     skipped = empty_noise(problem, min(episode, 2**12))
     for first in range(1, episode, 2**12):
@@ -132,7 +132,7 @@ def streams_at(problem: Problem, seed: int, episode: int) -> Streams:
 
 
 def as_laws(problem: Problem) -> Laws:
-    """The laws in the form that kernels read."""
+    """Return the laws in the form that kernels read."""
     signals = problem.signals
     laws = (signals.rewards, signals.constraints, signals.thresholds)
     return Laws(
@@ -195,7 +195,7 @@ def play_kernel(
     constraints: Float,
     thresholds: Float,
 ) -> None:
-    """Episode n of `noise` under `pi`, written into the last five arrays, in inside units; `pairs` are s*A + a."""
+    """Play episode n of `noise` under `pi` into the last five arrays, in inside units; `pairs` are s*A + a."""
     H, _, A = pi.shape
     s = pick(model.start, noise.start[n])
     for h in range(H):
@@ -218,7 +218,7 @@ def step_kernel(
     constraints: Float,
     thresholds: Float,
 ) -> int:
-    """The pair `row` = s*A + a at step h of episode n: its signals, written at h, and the next state."""
+    """Play the pair `row` = s*A + a at step h of episode n: write its signals at h, and return the next state."""
     k = h if model.payoffs.shape[1] > 1 else 0
     after = successor(model.P, h, row, noise.transitions[n, h])
     by_outcome = laws.outcomes.shape[0] > 0

@@ -29,7 +29,7 @@ class Transitions(NamedTuple):
 
 
 def as_transitions(value: Any) -> tuple[Transitions, int | None, tuple[int, int]]:
-    """What the user gave as (rows, H or None when time-homogeneous, (S*A, S))."""
+    """Convert transitions to (rows, H or None when time-homogeneous, (S*A, S))."""
     if _is_sparse(value):
         return _from_sparse([value], None)
     if isinstance(value, Sequence) and value and all(_is_sparse(v) for v in value):
@@ -53,7 +53,7 @@ def as_transitions(value: Any) -> tuple[Transitions, int | None, tuple[int, int]
 
 
 def _is_sparse(value: Any) -> bool:
-    """Whether it is one of SciPy's sparse matrices: where there are any, the module has been imported.
+    """Return whether it is one of SciPy's sparse matrices; where one exists, the module has been imported.
 
     Importing it for nothing would delay every process by as much as NumPy does.
     """
@@ -91,8 +91,8 @@ def _from_sparse(
                         raise ValueError("coordinates out of bounds")
             csr = sparse.csr_array(matrix, dtype=np.float64)
             csr.check_format(full_check=True)
-        except ValueError as problem:
-            raise InvalidModel(f"transitions are not a valid sparse matrix: {problem}.") from None
+        except ValueError as exc:
+            raise InvalidModel(f"transitions are not a valid sparse matrix: {exc}.") from None
         if not (csr.has_sorted_indices and csr.has_canonical_format):
             csr = csr.copy()
             csr.sum_duplicates()
@@ -126,7 +126,7 @@ def _check_pointers(starts: NDArray) -> None:
 
 
 def as_matrices(P: Transitions, S: int) -> list[Any]:
-    """The K sparse matrices ``[S*A, S]`` that `as_transitions` takes, without a copy."""
+    """Return the K sparse matrices ``[S*A, S]`` that `as_transitions` takes, without a copy."""
     from scipy import sparse
 
     matrices = []
@@ -160,7 +160,7 @@ def check_rows(P: Transitions, A: int, admissible: Bool | None) -> None:
 
 @inlined
 def block(P: Transitions, h: int) -> int:
-    """The block of rows that serves step h."""
+    """Return the block of rows that serves step h."""
     return h if P.dense.shape[0] + P.starts.shape[0] > 1 else 0
 
 
@@ -189,7 +189,7 @@ def push(P: Transitions, h: int, row: int, mass: float, out: Float) -> None:
 
 @inlined
 def successor(P: Transitions, h: int, row: int, u: float) -> int:
-    """The next state at which the cumulated probability passes u in [0,1), as `pick` does."""
+    """Return the next state at which the cumulated probability passes u in [0,1), as `pick` does."""
     k = block(P, h)
     if P.dense.shape[0] > 0:
         return pick(P.dense[k, row], u)
@@ -200,10 +200,10 @@ def successor(P: Transitions, h: int, row: int, u: float) -> int:
 
 @inlined
 def pick(probabilities: Float, u: float) -> int:
-    """The first index at which the cumulated probability passes u in [0,1).
+    """Return the first index at which the cumulated probability passes u in [0,1).
 
     Rounding can leave the sum below u: then the last index with positive probability is taken. A short row is read to
-    its end, since nobody can guess where it could be left, and a wrong guess takes longer.
+    its end, since a branch that leaves it early would be mispredicted too often.
     """
     n, passed, last, total = probabilities.shape[0], 0, 0, 0.0
     for k in range(n):
@@ -216,7 +216,7 @@ def pick(probabilities: Float, u: float) -> int:
 
 
 def average_over_successors(P: Transitions, values: Float) -> Float:
-    """``[S*A]``: the mean of `values` ``[S*A,S]`` over the next states of the first step."""
+    """Return the mean of `values` ``[S*A,S]`` over the next states of the first step, ``[S*A]``."""
     if P.dense.shape[0] > 0:
         mean: Float = (P.dense[0] * values).sum(axis=1)
         return mean

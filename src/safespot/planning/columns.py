@@ -55,7 +55,7 @@ class Mixture(Generic[Plan]):
 def best_mixture(
     price: Price[Plan], thresholds: Float, columns: tuple[Column[Plan], ...] = ()
 ) -> Mixture[Plan] | None:
-    """The mixture with the largest objective that keeps every threshold; None: there is none.
+    """Return the mixture with the largest objective that keeps every threshold; None: there is none.
 
     `columns` from an earlier search over the same plans are reused.
     """
@@ -81,7 +81,7 @@ def largest_margin(
     *,
     enough: float = np.inf,
 ) -> Mixture[Plan]:
-    """The mixture that maximizes ``min_i (v_i - b_i)``; `bound` bounds that margin from above.
+    """Return the mixture that maximizes ``min_i (v_i - b_i)``; `bound` bounds that margin from above.
 
     The search ends early once that margin is known to be at least `enough`, or at most its negative.
     """
@@ -99,11 +99,11 @@ def _generate(
     margin: bool,
     enough: float,
 ) -> Mixture[Plan]:
-    """Both searches: the largest common `margin`, or the largest ``v_0`` within the thresholds."""
+    """Search for the largest common `margin`, or for the largest ``v_0`` within the thresholds."""
     objective = 0.0 if margin else 1.0
     near = (ROUNDING if margin else TOLERANCE) * _size(thresholds, columns[0].values)
-    found, seen = list(columns), {column.values.tobytes() for column in columns}
-    master = Simplex([_entries(column, thresholds) for column in found], margin=margin)
+    pool, seen = list(columns), {column.values.tobytes() for column in columns}
+    master = Simplex([_entries(column, thresholds) for column in pool], margin=margin)
     bound, multipliers = np.inf, np.zeros(len(thresholds))
     for _ in range(ITERATIONS):
         value, x, duals = master.solve()
@@ -116,23 +116,23 @@ def _generate(
         if known or bound - value <= near or value >= enough or bound <= -enough:
             break
         master.add(*_entries(column, thresholds))
-        found.append(column)
+        pool.append(column)
         seen.add(column.values.tobytes())
     else:
         raise SolverError(f"column generation did not converge within {ITERATIONS} columns.")
     active = [j for j, share in enumerate(x) if share > 0.0]
     shares = np.array([x[j] for j in active])
     shares /= shares.sum()
-    values = shares @ np.array([found[j].values for j in active])
-    plans = tuple(found[j].plan for j in active)
-    return Mixture(shares, plans, values, multipliers, bound, tuple(found))
+    values = shares @ np.array([pool[j].values for j in active])
+    plans = tuple(pool[j].plan for j in active)
+    return Mixture(shares, plans, values, multipliers, bound, tuple(pool))
 
 
 def _entries(column: Column[Plan], thresholds: Float) -> tuple[float, list[float]]:
-    """A column of the master program: its objective, and ``v - b``."""
+    """Return a column of the master program: its objective, and ``v - b``."""
     return float(column.values[0]), (column.values[1:] - thresholds).tolist()
 
 
 def _size(*values: Float) -> float:
-    """How large values are, at least 1: tolerances are shares of it."""
+    """Return the largest absolute value, at least 1: tolerances are shares of it."""
     return max(1.0, *(float(np.abs(some).max()) for some in values))

@@ -1,4 +1,4 @@
-"""What counts leave open: values of a policy in a model of counts, and their standard errors.
+"""Values of a policy in a model of counts, and their standard errors.
 
 The delta method, with q the policy's occupancy measure and ``f_sa(s') = sum_h q_h(s,a) V_h+1(s')``:
 

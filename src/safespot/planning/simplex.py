@@ -58,12 +58,12 @@ class Simplex:
             self.prices = [_dot(basic, entries) for entries in zip(*self.inverse, strict=True)]
 
     def add(self, cost: float, excess: Sequence[float]) -> None:
-        """One more column."""
+        """Append a column with this cost and these excesses."""
         self.costs.append(0 if self.margin else _units(cost))
         self.columns.append([*map(_units, excess), 1])
 
     def solve(self) -> Optimum:
-        """The optimum over all columns so far."""
+        """Return the optimum over all columns so far."""
         while (entering := self._entering()) is not None:
             direction = self._direction(entering)
             self._pivot(entering, direction, self._leaving(direction))
@@ -75,7 +75,7 @@ class Simplex:
         return Optimum(value / (D * UNITS), weights, [-y / D for y in duals])
 
     def _entering(self) -> int | None:
-        """The newest variable of positive reduced cost, ``c_j - c_B B^-1 a_j``; None at the optimum."""
+        """Return the newest variable of positive reduced cost, ``c_j - c_B B^-1 a_j``; None at the optimum."""
         for j in range(len(self.columns) - 1, -1, -1):
             if self._reduced_cost(j) > 0:
                 return j
@@ -85,11 +85,11 @@ class Simplex:
         return self.costs[j] * self.determinant - _dot(self.prices, self.columns[j])
 
     def _direction(self, entering: int) -> list[int]:
-        """``D B^-1 a_j``: what one unit of the entering variable takes from those of the basis."""
+        """Return ``D B^-1 a_j``: what one unit of the entering variable takes from those of the basis."""
         return [_dot(row, self.columns[entering]) for row in self.inverse]
 
     def _leaving(self, direction: list[int]) -> int:
-        """The row of the basis whose variable reaches zero first; of several, that of the newest."""
+        """Return the row of the basis whose variable reaches zero first; of several, that of the newest."""
         best = -1
         for r, (j, d) in enumerate(zip(self.basis, direction, strict=True)):
             if d <= 0 or (self.margin and j == self.m):  # t is free

@@ -16,7 +16,7 @@ _NAMES = sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules
 
 
 def names() -> list[str]:
-    """The names that `make` takes.
+    """Return the names that `make` takes.
 
     Examples:
         >>> import safespot as ss
@@ -28,7 +28,7 @@ def names() -> list[str]:
 
 
 def describe(name: str) -> str:
-    """What a problem is about, in one line.
+    """Return the first line of a problem's docstring.
 
     Examples:
         >>> import safespot as ss
@@ -40,7 +40,7 @@ def describe(name: str) -> str:
 
 
 def story(name: str) -> str:
-    """All that a problem's file tells a newcomer.
+    """Return a problem's docstring, which tells its story.
 
     Examples:
         >>> import safespot as ss
@@ -55,7 +55,7 @@ def story(name: str) -> str:
 
 
 def options(name: str) -> list[str]:
-    """The options that the problem of that name takes.
+    """Return the options that the problem of that name takes.
 
     Examples:
         >>> import safespot as ss
@@ -70,7 +70,7 @@ _options = options  # `make` has options of its own
 
 
 def make(name: str, /, **options: Any) -> Problem:
-    """The problem of that name; its options are the arguments of ``problems.<name>.make``.
+    """Make the problem of that name; its options are the arguments of ``problems.<name>.make``.
 
     Examples:
         >>> import safespot as ss

@@ -17,7 +17,7 @@ from ..model.problem import Problem
 
 
 def make() -> Problem:
-    """The risky arm is action 0, the safe one action 1."""
+    """Make the problem; the risky arm is action 0, the safe one action 1."""
     cmdp = CMDP(
         transitions=[[[1.0], [1.0]]],
         rewards=[[1.0, 0.4]],

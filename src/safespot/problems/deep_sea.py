@@ -35,7 +35,7 @@ from ..model.problem import Problem
 
 
 def make(size: int = 10, limit: float | None = None) -> Problem:
-    """`size` is N; `limit` the moves to the right that are allowed, None is four fifths of N."""
+    """Make the problem; `size` is N, `limit` the moves to the right that are allowed (None: four fifths of N)."""
     N = as_count("size", size, least=1, error=InvalidOption)
     S = N * N
     row, column = np.divmod(np.arange(S), N)

@@ -24,7 +24,7 @@ from ..model.problem import Problem
 
 
 def make(limit: float = 3.0, start: int | ArrayLike = 0) -> Problem:
-    """`limit` is the number of moves allowed; `start` a state, or a distribution over the three."""
+    """Make the problem; `limit` is the number of moves allowed, `start` a state or a distribution over the three."""
     stay = np.eye(3)
     cmdp = CMDP(
         transitions=np.stack([stay, np.roll(stay, 1, axis=1)], axis=1),

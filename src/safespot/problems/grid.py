@@ -45,7 +45,7 @@ SLIP = 0.05  # to either side
 
 
 def make(horizon: int = 10, limit: float = 0.05) -> Problem:
-    """`limit` is the probability of falling that is allowed."""
+    """Make the problem; `limit` is the probability of falling that is allowed."""
     H = as_count("horizon", horizon, least=1, error=InvalidOption)
     height, width = len(MAP), len(MAP[0])
     cells = np.array(list("".join(MAP)))

@@ -52,7 +52,7 @@ SHARE = 0.75  # of the room that a policy can gain
 
 
 class Data(NamedTuple):
-    """What the benchmark ships, with absorbing ends and without inadmissible pairs."""
+    """The benchmark's tables, with absorbing ends and without inadmissible pairs."""
 
     transitions: Any  # CSR [S*A, S]; rows of inadmissible pairs are empty
     start: Float  # [S]
@@ -62,7 +62,7 @@ class Data(NamedTuple):
 
 
 def make(horizon: int = 10, limits: Mapping[str, float] | Iterable[str] = ("fluid",)) -> Problem:
-    """The benchmark with limits.
+    """Make the benchmark with limits.
 
     Args:
         horizon: H. The benchmark stops after 500 steps; a third of its episodes last beyond 10.
@@ -104,7 +104,7 @@ def make(horizon: int = 10, limits: Mapping[str, float] | Iterable[str] = ("flui
 
 
 def expert() -> Float:
-    """The clinicians' policy as the benchmark estimates it, ``[S,A]``, on admissible actions only.
+    """Return the clinicians' policy as the benchmark estimates it, ``[S,A]``, on admissible actions only.
 
     As shipped it puts mass on 7,014 inadmissible pairs, 16 % of a state's on average. The benchmark lets these move
     like the average of the admissible ones, so their mass is spread evenly over the state's admissible actions
@@ -112,8 +112,8 @@ def expert() -> Float:
     """
     data = read()
     even = data.actions / data.actions.sum(axis=1, keepdims=True)
-    kept = np.where(data.actions, data.expert, 0.0)
-    policy: Float = kept + (1.0 - kept.sum(axis=1, keepdims=True)) * even
+    masked = np.where(data.actions, data.expert, 0.0)
+    policy: Float = masked + (1.0 - masked.sum(axis=1, keepdims=True)) * even
     return frozen(policy)
 
 
@@ -128,7 +128,7 @@ def _names(limits: Mapping[str, float] | Iterable[str]) -> tuple[str, ...]:
 
 
 def _goods(data: Data) -> dict[str, Float]:
-    """``g`` of every limit, ``[S,A]``."""
+    """Return ``g`` of every limit, ``[S,A]``."""
     actions = np.arange(A)
     goods = {
         "fluid": np.tile(1.0 - actions // 5 / 4, (S, 1)),
@@ -144,7 +144,7 @@ def _goods(data: Data) -> dict[str, Float]:
 
 @lru_cache(maxsize=1)
 def read() -> Data:
-    """The benchmark's data; kept, since unpacking them takes half a second."""
+    """Return the benchmark's data, from a cache after the first call: to unpack them takes half a second."""
     home = importlib.util.find_spec("icu_sepsis")
     if home is None or not home.submodule_search_locations:
         raise MissingPackage(
@@ -160,16 +160,16 @@ def read() -> Data:
                 for name, shape in (("d_0", (S,)), ("sofa_scores", (S,)), ("expert_policy", (S, A)))
             )
             transitions = _transitions(archive, actions)
-    except (OSError, EOFError, KeyError, ValueError, IndexError, zipfile.BadZipFile) as problem:
+    except (OSError, EOFError, KeyError, ValueError, IndexError, zipfile.BadZipFile) as exc:
         raise InvalidFile(
-            f"{assets} does not hold the data of icu-sepsis 2.0.1 ({problem}): "
+            f"{assets} does not hold the data of icu-sepsis 2.0.1 ({exc}): "
             "pip install --force-reinstall 'safespot[icu]'."
         ) from None
     return Data(transitions, frozen(start / start.sum()), actions, frozen(sofa), frozen(shipped))
 
 
 def _admissible(path: Path) -> Bool:
-    """The mask ``[S,A]``: the first line has how many, then a line for each state."""
+    """Return the mask ``[S,A]``; after the file's first line comes one for each state."""
     mask = np.zeros((S, A), np.bool_)
     with path.open() as lines:
         next(lines)
@@ -186,7 +186,7 @@ def _array(archive: zipfile.ZipFile, name: str, shape: tuple[int, ...]) -> Float
 
 
 def _transitions(archive: zipfile.ZipFile, actions: Bool) -> Any:
-    """The rows of admissible pairs, read state by state: the whole dense array would take 102 MB."""
+    """Return the rows of admissible pairs, read state by state: the whole dense array would take 102 MB."""
     blocks = []
     with archive.open("tx_mat.npy") as file:
         _check_header(file, "tx_mat", (S, A, S))

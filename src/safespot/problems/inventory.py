@@ -34,7 +34,7 @@ REWARDS = ("textbook", "published")
 
 
 def make(limit: float = 3.5, reward: str = "textbook") -> Problem:
-    """`limit` is the cost allowed over the week; `reward` is "textbook" or "published"."""
+    """Make the problem; `limit` is the cost allowed over the week, `reward` "textbook" or "published"."""
     if not isinstance(reward, str) or reward not in REWARDS:
         raise InvalidOption(f"reward must be {' or '.join(map(repr, REWARDS))}, got {reward!r}.")
     S = A = SHELF + 1

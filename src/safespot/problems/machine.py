@@ -27,7 +27,7 @@ from ..model.problem import Problem
 
 
 def make(budget: float = 1.0) -> Problem:
-    """`budget` is the strain allowed over the two days."""
+    """Make the problem; `budget` is the strain allowed over the two days."""
     stay, worn = [1.0, 0.0], [0.0, 1.0]
     cmdp = CMDP(
         transitions=[[stay, [0.5, 0.5]], [worn, worn]],

@@ -133,9 +133,9 @@ def make(
 
 
 def _transitions(cells: dict[tuple[int, int], str], slip: float) -> sparse.csr_array:
-    """Rows ``[S*A, S]`` over the cells in their order."""
+    """Return the rows ``[S*A, S]`` over the cells in their order."""
     numbers = {place: s for s, place in enumerate(cells)}
-    beside = np.array(
+    targets = np.array(
         [
             [
                 s if cells[y, x] == "G" else numbers.get((y + down, x + right), s)
@@ -145,10 +145,10 @@ def _transitions(cells: dict[tuple[int, int], str], slip: float) -> sparse.csr_a
         ]
     )  # [S,A]: where a move leads to that does not slip
     chances = (1.0 - slip, slip / 2.0, slip / 2.0)  # ahead, and to either side
-    leads = np.stack([np.roll(beside, turn, axis=1) for turn in (0, 1, -1)])  # [3,S,A]
-    pairs = np.tile(np.arange(beside.size), len(chances))
+    leads = np.stack([np.roll(targets, turn, axis=1) for turn in (0, 1, -1)])  # [3,S,A]
+    pairs = np.tile(np.arange(targets.size), len(chances))
     rows = sparse.coo_array(
-        (np.repeat(chances, beside.size), (pairs, leads.ravel())), (beside.size, len(beside))
+        (np.repeat(chances, targets.size), (pairs, leads.ravel())), (targets.size, len(targets))
     ).tocsr()
     rows.eliminate_zeros()
     return rows

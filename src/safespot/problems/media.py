@@ -30,7 +30,7 @@ CONSUMES = 0.8
 
 
 def make(limit: float = 5.0) -> Problem:
-    """`limit` is the expected number of steps on the fast channel that are allowed."""
+    """Make the problem; `limit` is the expected number of steps on the fast channel that are allowed."""
     transitions = np.zeros((S, 2, S))
     for a, mu in enumerate(DELIVERS):
         grows, shrinks = mu * (1.0 - CONSUMES), (1.0 - mu) * CONSUMES

@@ -16,7 +16,7 @@ and randomizes in one state of one step.
 multiplier 2**.
 
 **In 24 steps, certified:** **V* = 12.367561** of at most 13.875022 (which takes 45.955559), multiplier .111853.
-Column generation and the linear program over occupancy measures agree on it within 1e-8. Letting nobody in
+Column generation and the linear program over occupancy measures agree on it within 1e-8. An empty room
 keeps every limit: the margin is the limit.
 
 Problem, limit and threshold signal are ours; the signal's mean is limit/H in each step.
@@ -36,7 +36,7 @@ COMES, SERVED = 0.6, 0.5
 
 
 def make(horizon: int = 24, limit: float | None = None) -> Problem:
-    """`limit` is the customers' total time in the room; None is one customer on average."""
+    """Make the problem; `limit` is the customers' total time in the room (None: one customer on average)."""
     H = as_count("horizon", horizon, least=1, error=InvalidOption)
     S = WAITING_ROOM + 1
     transitions = np.zeros((S, 2, S))

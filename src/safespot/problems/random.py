@@ -73,7 +73,7 @@ def make(
 
 
 def _transitions(where: Int, probabilities: Float, S: int, A: int) -> Any:
-    """``[S,A,S]``, or sparse rows where most of a large one were zeros."""
+    """Return ``[S,A,S]``, or sparse rows where most of a large one were zeros."""
     rows, k = where.shape
     if rows * S <= DENSE or k == S:
         dense = np.zeros((rows, S))
@@ -86,14 +86,14 @@ def _transitions(where: Int, probabilities: Float, S: int, A: int) -> Any:
 
 
 def _uniforms(bits: np.random.PCG64, n: int) -> Float:
-    """N numbers in [0,1): the upper 53 of 64 raw bits each."""
+    """Return N numbers in [0,1): the upper 53 of 64 raw bits each."""
     raw = np.atleast_1d(bits.random_raw(n))
     uniforms: Float = (raw >> np.uint64(11)).astype(np.float64) * 2.0**-53
     return uniforms
 
 
 def _subsets(bits: np.random.PCG64, rows: int, S: int, k: int) -> Int:
-    """For each row k distinct states, ascending: the first k of a Fisher-Yates shuffle."""
+    """Return k distinct states for each row, ascending: the first k of a Fisher-Yates shuffle."""
     if k == S:
         return np.tile(np.arange(S), (rows, 1))
     chosen = np.empty((rows, k), np.int64)
@@ -110,7 +110,7 @@ def _subsets(bits: np.random.PCG64, rows: int, S: int, k: int) -> Int:
 
 
 def _row_sums(weights: Float) -> Float:
-    """Sums over the columns one after the other: the same bits with every NumPy."""
+    """Sum the columns one after the other: the same bits with every NumPy."""
     total = np.zeros(len(weights))
     for column in weights.T:
         total += column

@@ -25,7 +25,7 @@ from ..signals.limits import Limit
 
 
 def make(horizon: int = 20, fuel: float = 8.0) -> Problem:
-    """`horizon` is the number of steps, `fuel` the moves allowed on average over an episode."""
+    """Make the problem; `horizon` is the number of steps, `fuel` the moves allowed on average over an episode."""
     from gymnasium.envs.toy_text import TaxiEnv  # heavy
 
     town = TaxiEnv()
@@ -43,6 +43,6 @@ def make(horizon: int = 20, fuel: float = 8.0) -> Problem:
 
 
 def _name(row: int, column: int, passenger: int, destination: int) -> str:
-    """A state in words, as Gymnasium numbers its parts."""
+    """Return the name of a state, whose parts Gymnasium numbers."""
     stands = ("red", "green", "yellow", "blue", "in the taxi")
     return f"taxi {row}/{column}, passenger {stands[passenger]}, to {stands[destination]}"

@@ -27,7 +27,7 @@ from ..model.problem import Problem
 
 
 def make(horizon: int = 3) -> Problem:
-    """`horizon` is the number of days."""
+    """Make the problem; `horizon` is the number of days."""
     horizon = as_count("horizon", horizon, least=1, error=InvalidOption)
     cmdp = CMDP(
         transitions=np.full((2, 3, 2), 0.5),

@@ -25,8 +25,8 @@ def as_behaviour(
     """
     try:
         policy = as_policy(behaviour, (known.H, known.S, known.A), known.mask)
-    except InvalidModel as problem:
-        raise InvalidOption(f"behaviour: {problem}") from None
+    except InvalidModel as exc:
+        raise InvalidOption(f"behaviour: {exc}") from None
     steps = np.arange(known.H)
     for number, episode in enumerate(episodes, 1):
         chances = policy[steps, episode.states[:-1], episode.actions]
@@ -44,11 +44,11 @@ def as_behaviour(
         others = ~(np.abs(chances - propensities[number - 1]) <= SUM_TOLERANCE) & came
         if others.any():
             step = int(others.argmax())
-            said = propensities[number - 1, step]
+            logged = propensities[number - 1, step]
             raise InvalidOption(
                 f"behaviour takes the action of step {step} of episode {number} with probability {chances[step]:g}; "
-                f"the log {'does not say with which' if np.isnan(said) else f'says {said:g}'}. So it is not the policy "
-                "that made the log. Leave it out to certify the practice, or rename the column propensity (columns=) "
-                "if you know better."
+                f"the log {'does not say with which' if np.isnan(logged) else f'says {logged:g}'}. So it is not the "
+                "policy that made the log. Leave it out to certify the practice, or rename the column propensity "
+                "(columns=) if you know better."
             )
     return policy

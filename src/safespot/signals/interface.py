@@ -1,4 +1,4 @@
-"""What a learner may know of a problem, and the border that every observed episode crosses.
+"""A learner's knowledge of a problem, and the checks of every observed episode.
 
 Nothing passes into a kernel unchecked: indices are in range, signals are in their declared ranges, and
 everything is turned into inside units (sense ``>=``, [0,1]) here, and back again on the way out.
@@ -48,7 +48,7 @@ class Interface:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What it was made with, but for the mask; JSON can hold it."""
+        """The arguments of `make_interface`, but for the mask; JSON can hold them."""
         return {
             "states": self.S, "actions": self.A, "horizon": self.H, "constraints": self.m,
             "start": self.start, "senses": self.units.senses, "ranges": self.units.ranges,
@@ -167,14 +167,14 @@ def as_known(interface: Mapping[str, Any], limits: Limits = None) -> Interface:
     """Return the interface of ``problem.interface``, with what limits declare."""
     try:
         return make_interface(**(interface if limits is None else with_limits(interface, limits)))
-    except TypeError as problem:
+    except TypeError as exc:
         raise InvalidOption(
-            f"interface must be what problem.interface or env_interface(…) is: {problem}."
+            f"interface must be what problem.interface or env_interface(…) is: {exc}."
         ) from None
 
 
 def _limits(units: Units, names: Names, extras: Mapping[str, Any]) -> tuple[Limit, ...]:
-    """The limits of an interface, one by one."""
+    """Return the limits of an interface, one by one."""
     m = len(units.senses)
     thresholds, totals, hints = (_each(key, extras.get(key), m) for key in EXTRAS[:3])
     return tuple(
@@ -194,7 +194,7 @@ def _limits(units: Units, names: Names, extras: Mapping[str, Any]) -> tuple[Limi
 
 
 def _each(name: str, value: ArrayLike | None, m: int) -> Any:
-    """What is declared of each limit; one range of totals serves all."""
+    """Return the declared values of each limit, or None for each; one range of totals serves all."""
     if value is None:
         return [None] * m
     each = as_floats(name, value, error=InvalidOption)
@@ -210,8 +210,8 @@ def _mask(value: ArrayLike | None, shape: tuple[int, int, int]) -> Bool:
         return np.broadcast_to(np.True_, shape)
     try:
         mask = unmasked(value)
-    except ValueError as problem:  # ragged
-        raise InvalidOption(f"action_mask must be an array of booleans; got {problem}.") from None
+    except ValueError as exc:  # ragged
+        raise InvalidOption(f"action_mask must be an array of booleans; got {exc}.") from None
     if mask.dtype != np.bool_ or mask.shape not in (shape, shape[1:]):
         raise InvalidOption(
             f"action_mask has type {mask.dtype} and shape {mask.shape}; expected booleans [S,A] or "

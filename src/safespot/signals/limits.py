@@ -21,7 +21,7 @@ EXTRAS = ("thresholds", "constraint_totals", "threshold_totals", "independent_hi
 
 @dataclass(frozen=True, repr=False)
 class Limit(Displayed):
-    """What is declared of a limit's signal; a default declares nothing.
+    """The declaration of a limit's signal; a default declares nothing.
 
     Args:
         name: of what is limited.
@@ -84,7 +84,7 @@ class Limit(Displayed):
 
     @property
     def declared(self) -> dict[str, Any]:
-        """What is declared of it, by the names of the fields."""
+        """The fields that differ from their defaults, by name."""
         values = {each.name: (getattr(self, each.name), each.default) for each in fields(self)}
         return {name: value for name, (value, default) in values.items() if value != default}
 

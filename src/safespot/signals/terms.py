@@ -83,15 +83,15 @@ class Terms:
         return row
 
 
-def _ends(name: str, given: Float | None, terms: Terms, ends: Float) -> tuple[Float, Float]:
+def _ends(name: str, totals: Float | None, terms: Terms, ends: Float) -> tuple[Float, Float]:
     """Return the least and the largest totals ``[m]``, inside; what is missing has those of its range."""
-    if given is None:
+    if totals is None:
         return ends[0], ends[1]
-    if given.shape[-1] != terms.m:
+    if totals.shape[-1] != terms.m:
         raise InvalidEpisode(
-            f"{name} are {given.shape[-1]} numbers; expected {terms.m}, one for each limit."
+            f"{name} are {totals.shape[-1]} numbers; expected {terms.m}, one for each limit."
         )
-    inside = np.atleast_2d((given - terms.offset[1:]) / terms.unit[1:])
+    inside = np.atleast_2d((totals - terms.offset[1:]) / terms.unit[1:])
     low, high = inside.min(axis=0), inside.max(axis=0)
     missing = np.isnan(low)
     return np.where(missing, ends[0], low), np.where(missing, ends[1], high)

@@ -94,7 +94,7 @@ class Totals(Displayed):
 
     @property
     def unfinished(self) -> bool:
-        """Whether it was given up."""
+        """True for an episode that was given up."""
         return not self.finished
 
     def _facts(self) -> dict[str, Any]:
@@ -145,8 +145,8 @@ def declare(
         _totals(key, known.get(key), interface) for key in ("constraint_totals", "threshold_totals")
     )
     if "thresholds" in known:
-        given = as_floats("thresholds", known["thresholds"], error=InvalidOption)
-        spread = spread_thresholds(given, interface.H, interface.units, error=InvalidOption)[1]
+        raw = as_floats("thresholds", known["thresholds"], error=InvalidOption)
+        spread = spread_thresholds(raw, interface.H, interface.units, error=InvalidOption)[1]
         alpha = spread.sum(axis=1)
         limits = np.stack([alpha, alpha])
     H = float(interface.H)
@@ -154,22 +154,22 @@ def declare(
 
 
 def _totals(name: str, value: ArrayLike | None, interface: Interface) -> Float:
-    """``[2, m]``: the least and the largest total of an episode, inside; by default those of H steps."""
+    """Return ``[2, m]``, the least and the largest total of an episode, inside; by default those of H steps."""
     H, m = interface.H, interface.m
     if value is None:
         return np.repeat([[0.0], [float(H)]], m, axis=1)
-    given = as_floats(name, value, error=InvalidOption)
-    given = np.tile(given, (m, 1)) if given.shape == (2,) else given
-    if given.shape != (m, 2) or not (given[:, 0] < given[:, 1]).all():
+    pairs = as_floats(name, value, error=InvalidOption)
+    pairs = np.tile(pairs, (m, 1)) if pairs.shape == (2,) else pairs
+    if pairs.shape != (m, 2) or not (pairs[:, 0] < pairs[:, 1]).all():
         raise InvalidOption(
             f"{name} must be (low, high) with low < high, for all constraints or one for each of the {m}, in an "
             f"episode's total; got {value!r}."
         )
-    ends = interface.units.constraints.total_inside(given.T, H)
+    ends = interface.units.constraints.total_inside(pairs.T, H)
     totals = np.stack([ends.min(axis=0), ends.max(axis=0)])
     if (totals[0] < -ROUNDING * H).any() or (totals[1] > H * (1.0 + ROUNDING)).any():
         raise InvalidOption(
-            f"{name} {given.tolist()} reach beyond {H} steps of the declared ranges "
+            f"{name} {pairs.tolist()} reach beyond {H} steps of the declared ranges "
             f"{list(interface.units.constraint_ranges)}. Declare a smaller range of totals, or larger ranges of steps."
         )
     return totals.clip(0.0, float(H))
@@ -297,7 +297,7 @@ def state_totals(declared: Declared, weight: Float, sums: Float, x: Float) -> No
     2+2m+2i, …         its value
     2+4m+2i, …         its threshold
 
-    `x` has room for the first so many. A number is small where the evidence for a lower bound is weak, as `sequences`
+    `x` may end after any of these lines. A number is small where the evidence for a lower bound is weak, as `sequences`
     has it.
     """
     m = declared.least.shape[0]

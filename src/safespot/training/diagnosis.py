@@ -56,7 +56,7 @@ class Finding:
 
 
 def diagnose(run: Run) -> tuple[Finding, ...]:
-    """What keeps a run from being good; nothing where its last policy keeps the limits and earns 95 % of the best."""
+    """Return the findings that keep a run from being good; none if its last policy keeps the limits and earns 95 %."""
     fixed = isinstance(run.learner.guarded, Fixed | Uniform)  # which no option makes better
     if len(run.episodes) == 0 or fixed or _is_good(run):
         return ()
@@ -64,11 +64,11 @@ def diagnose(run: Run) -> tuple[Finding, ...]:
 
 
 def _is_good(run: Run) -> bool:
-    """Whether the policy played last keeps every limit and earns enough; without the truth nobody knows."""
+    """Return whether the last policy keeps every limit and earns `GOOD` of the optimum; False where that is unknown."""
     if math.isnan(run.optimum):
         return False
-    kept = bool((run.rooms[-1] >= -ROUNDING).all())
-    return kept and bool(run.values[-1] >= GOOD * run.optimum)
+    keeps_limits = bool((run.rooms[-1] >= -ROUNDING).all())
+    return keeps_limits and bool(run.values[-1] >= GOOD * run.optimum)
 
 
 def _capped(run: Run) -> list[Finding]:
@@ -132,7 +132,7 @@ def _wide(run: Run) -> list[Finding]:
 
 
 def _never_kept(run: Run) -> list[Finding]:
-    """Limits that no recorded policy kept: bounds of any width would not help there."""
+    """Find the limits that no recorded policy kept: bounds of any width would not help there."""
     learner, names = run.learner, run.learner.interface.names
     option, advice = "episodes", "It needs more episodes."
     if learner.options.xi > 0.0:
@@ -156,8 +156,8 @@ def _unmoved(run: Run) -> list[Finding]:
     if moved >= MOVED:
         return []
     eta = getattr(learner.rates, "eta", None)
-    what = f"The policy has hardly moved: {100 * moved:.1f} % of its decisions are other than at first."
+    finding = f"The policy has hardly moved: {100 * moved:.1f} % of its decisions are other than at first."
     if eta is None:
-        return [Finding(what, "episodes", "It needs more episodes.")]
+        return [Finding(finding, "episodes", "It needs more episodes.")]
     advice = f"policy_step is {eta:.2g}; one that is ten times as large moves sooner, and so do more episodes."
-    return [Finding(what, "policy_step", advice)]
+    return [Finding(finding, "policy_step", advice)]

@@ -52,11 +52,11 @@ class EnvTraining(Trainable):
         first, self.box, self.observe = self.first, box, observe
         self.env_seed: int | None = self.seed if first == 1 else _another(self.seed, first)
         self.rng = streams(self.env_seed).actions
-        self.episodes = kept = list[Episode]()  # an environment cannot be asked again
-        self.origin = origin_of(learner, lambda: _player(kept, first))
+        self.episodes = played = list[Episode]()  # an environment cannot be asked again
+        self.origin = origin_of(learner, lambda: _player(played, first))
         self.table: list[Float] = []  # of recorded episodes, [1+7m] each: see `rows`
         known = learner.options.thresholds is not None
-        self.asked = np.where(known, learner.thresholds, np.nan)  # NaN: by each episode's samples
+        self.limits = np.where(known, learner.thresholds, np.nan)  # NaN: by each episode's samples
         self.senses = np.sign(learner.interface.units.constraints.scale)  # 1: at least
         self.sums = np.zeros((2, learner.interface.m))  # shortfalls, weak and strong
         self.metering = make_metering(
@@ -65,7 +65,7 @@ class EnvTraining(Trainable):
         self.before = learner.state.pi.copy()  # the policy that played the last episode
 
     def advance(self, most: int | None = None) -> int:
-        """Play for about `CHUNK_SECONDS`, at most so many episodes; returns how many."""
+        """Play for about `CHUNK_SECONDS`, at most `most` episodes; return their number."""
         began, before = time.perf_counter(), self.seconds
         first = self.learner.episode
         last = self.last if most is None else min(self.last, first + most - 1)
@@ -108,7 +108,7 @@ class EnvTraining(Trainable):
         self.learner.lifetime.dropped = 0
         self.env_seed = None  # the environment goes on with the noise that it has
         self.episodes.append(played)
-        add_shortfalls(played.constraints, played.thresholds, self.asked, self.senses, self.sums)
+        add_shortfalls(played.constraints, played.thresholds, self.limits, self.senses, self.sums)
         metering, inside = self.metering, self.learner.interface.check(played)
         sums = episode_sums(inside)
         if len(self.episodes) <= len(metering.sums.totals):
@@ -120,17 +120,17 @@ class EnvTraining(Trainable):
             self.table.append(np.concatenate([row, *self.sums]))
 
     def _row(self, played: Episode) -> Float:
-        """What there is to record of an episode before it is learned from."""
+        """Return the numbers to record of an episode before it is learned from, but for the shortfalls."""
         learner = self.learner
         sums = played.rewards.sum(keepdims=True), played.constraints.sum(axis=0)
         beliefs = learner.multipliers, learner.thresholds, *learner.threshold_bounds
         return np.concatenate([*sums, *beliefs])
 
     def rows(self, which: slice) -> dict[str, Any]:
-        """What was recorded: the fields of a `Run` that have a row per recorded episode."""
-        m, kept = self.learner.interface.m, self.table[which]
-        n = len(kept)
-        table = np.reshape(kept, (n, 1 + 7 * m))
+        """Return the fields of a `Run` that have a row per recorded episode, with the rows `which`."""
+        m, records = self.learner.interface.m, self.table[which]
+        n = len(records)
+        table = np.reshape(records, (n, 1 + 7 * m))
         constraints, multipliers, thresholds, lower, upper, weak, strong = (
             frozen(part.copy()) for part in np.moveaxis(table[:, 1:].reshape(n, 7, m), 1, 0)
         )
@@ -152,7 +152,7 @@ class EnvTraining(Trainable):
         }
 
     def result(self) -> Run:
-        """The run so far; what only the truth could tell is missing."""
+        """Return the run so far; what only the truth could tell is missing."""
         compare_policies(self.metering, self.before, self.learner.state.pi)
         return Run(
             **self.rows(slice(0, len(self.table))),
@@ -195,5 +195,5 @@ def _player(episodes: list[Episode], first: int) -> Callable[[Learner], Episode]
 
 
 def _another(seed: int, episode: int) -> int:
-    """A seed for a learner that goes on at `episode`."""
+    """Return a seed for a learner that goes on at `episode`."""
     return int(np.random.SeedSequence(seed, spawn_key=(episode,)).generate_state(1)[0])

@@ -1,4 +1,4 @@
-"""What runs in problems and in environments share: what is checked, how they are played, and how they end."""
+"""Common parts of training in problems and environments: checks, the loop over chunks, and the end."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Trainable(ABC):
 
     @property
     def remaining(self) -> int:
-        """How many episodes are still to be played."""
+        """The number of episodes still to be played."""
         return self.last - self.learner.episode + 1
 
     @abstractmethod
     def advance(self, most: int | None = None) -> int:
-        """Play for about `CHUNK_SECONDS`, at most so many episodes; returns how many."""
+        """Play for about `CHUNK_SECONDS`, at most `most` episodes; return their number."""
 
     @abstractmethod
     def rows(self, which: slice) -> dict[str, Any]:
@@ -78,18 +78,18 @@ def _play(training: Trainable, progress: bool, callback: Callback | None) -> Non
     """Play what remains, or until the callback says False."""
     total = training.remaining
     bar = Progress(total) if progress else None
-    told = 0  # recorded episodes that the callback has seen
+    n_reported = 0  # recorded episodes that the callback has seen
     try:
         while training.remaining:
             if callback is None:
                 training.advance()
             else:
-                training.advance(int(training.recorded[told]) - training.learner.episode + 1)
+                training.advance(int(training.recorded[n_reported]) - training.learner.episode + 1)
             if bar is not None:
                 bar.show(total - training.remaining, training.seconds)
-            if callback is not None and training.learner.episode > training.recorded[told]:
-                told += 1
-                row = recorded(training.learner, training.rows(slice(told - 1, told)))
+            if callback is not None and training.learner.episode > training.recorded[n_reported]:
+                n_reported += 1
+                row = recorded(training.learner, training.rows(slice(n_reported - 1, n_reported)))
                 training.learner.lifetime.lent = True
                 going = callback(row) is not False
                 training.learner.lifetime.lent = False
@@ -101,7 +101,7 @@ def _play(training: Trainable, progress: bool, callback: Callback | None) -> Non
 
 
 def check_episodes(learner: Learner, episodes: int | None) -> int:
-    """How many episodes to play: those asked for, or what remains of T."""
+    """Return the number of episodes to play: `episodes`, or what remains of T."""
     learner.lifetime.check_not_lent()
     if learner.hands_back:
         raise InvalidOption(

@@ -44,7 +44,7 @@ class Metering(NamedTuple):
 
 
 def make_metering(meter: SafetyMeter, grid: int, *, checked: bool, sums: int) -> Metering:
-    """A meter with room for so many recorded episodes, and for the sums of so many."""
+    """Make a meter with room for that many recorded episodes, and for that many sums."""
     m, sums = meter.terms.m, sums if sums <= MOST_SUMS else 0
     rows = 2 + 2 * m
     return Metering(
@@ -102,6 +102,6 @@ def kept_sums(metering: Metering, played: int) -> EpisodeSums | None:
 
 
 def shown(metering: Metering, meter: SafetyMeter, episodes: Int, first: int = 0) -> Evidence:
-    """What the meter showed when it had counted `episodes` ``[.]``: from its reading of that number on."""
+    """Return the meter's readings from number `first` on, which were made at `episodes` ``[.]``."""
     rows = metering.rows[first : first + len(episodes)]
     return as_evidence(meter, episodes, rows)

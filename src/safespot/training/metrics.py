@@ -30,7 +30,7 @@ DRIFT_POINTS = 65  # optima computed along a linear drift; between them they are
 
 
 class Record(NamedTuple):
-    """What is written down at every episode of the grid, in inside units."""
+    """The metrics of every episode of the grid, in inside units."""
 
     episodes: Int  # [grid], 1-based
     values: Float  # [grid, 1+m]: exact values of the policy played
@@ -57,7 +57,7 @@ class Tracker(NamedTuple):
 
 
 def grid(record: str | int, first: int, last: int) -> Int:
-    """The episodes to record: "log" (32 a decade), "all", or every k-th; always the first and the last."""
+    """Return the episodes to record: "log" (32 a decade), "all", or every k-th; always the first and the last."""
     if record == "all":
         return np.arange(first, last + 1)
     if record == "log":
@@ -73,7 +73,7 @@ def grid(record: str | int, first: int, last: int) -> Int:
 
 
 def empty_record(episodes: Int, m: int) -> Record:
-    """Room for one row per episode of the grid."""
+    """Make the arrays for one row per episode of the grid."""
     n = len(episodes)
     return Record(
         episodes=episodes,
@@ -87,7 +87,7 @@ def empty_record(episodes: Int, m: int) -> Record:
 
 
 def empty_tracker(S: int, A: int, m: int, finished: int) -> Tracker:
-    """Nothing accumulated yet, after so many finished episodes."""
+    """Return a tracker without totals, after `finished` episodes."""
     return Tracker(
         values=np.zeros(1 + m),
         limits=np.zeros(m),
@@ -134,11 +134,11 @@ def track(tracker: Tracker, t: float, optimum: float) -> None:
 
 @no_refcount
 def add_shortfalls(
-    constraints: Float, thresholds: Float, asked: Float, senses: Float, sums: Float
+    constraints: Float, thresholds: Float, limits: Float, senses: Float, sums: Float
 ) -> None:
     """Add by how much the signals ``[H,m]`` of one episode fall short to `sums` ``[2,m]``, weak and strong.
 
-    `asked` ``[m]`` where it is a number; else what the episode's own samples ask for, steps without one like the
+    `limits` ``[m]`` where they are numbers; else the episode's own samples decide, steps without one like the
     others. `senses` are 1 where a constraint asks for at least so much, -1 for at most.
     """
     H, m = constraints.shape
@@ -149,7 +149,7 @@ def add_shortfalls(
             if not np.isnan(thresholds[h, i]):
                 total += thresholds[h, i]
                 samples += 1
-        limit = asked[i]
+        limit = limits[i]
         if np.isnan(limit) and samples > 0:
             limit = H * total / samples
         lost = senses[i] * (limit - counted)
@@ -193,7 +193,7 @@ class Optima:
         self.values = np.array([_optimum(problem, int(t)) for t in self.points])
 
     def __call__(self, episodes: Int) -> Float:
-        """The optimum of each episode."""
+        """Return the optimum of each episode."""
         if self.drift is not None and self.drift.last is not None:
             return np.asarray(np.interp(episodes, self.points, self.values), np.float64)
         where = np.searchsorted(self.points, episodes, side="right") - 1

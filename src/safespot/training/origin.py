@@ -1,4 +1,4 @@
-"""How a run began, so that its episodes can be gone through again."""
+"""The beginning of a run, from which its episodes can be repeated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..learners.learner import Learner
 
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """How a run began, so that one can go through it again: the same policies and episodes, bit for bit."""
+    """The beginning of a run, from which it can be repeated: the same policies and episodes, bit for bit."""
 
     first: int  # the number of its first episode
     start: dict[str, NDArray] | None  # the learner's arrays before it; None: the learner was new
@@ -23,7 +23,7 @@ class Origin:
 
 
 def origin_of(learner: Learner, player: Callable[[], Callable[[Learner], Episode]]) -> Origin:
-    """Of a run that begins now."""
+    """Return the origin of a run that begins now."""
     start = None
     if learner.episode > 1:
         start = {name: array.copy() for name, array in learner.arrays().items()}

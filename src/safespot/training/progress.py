@@ -1,4 +1,4 @@
-"""How far a run is: a line on standard error, or a bar in a notebook."""
+"""The progress of a run: a line on standard error, or a bar in a notebook."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Progress:
         self._bar = _bar()
 
     def show(self, done: int, seconds: float) -> None:
-        """Say that so many episodes are done, in so many seconds."""
+        """Show the number of `done` episodes, their rate and the time left."""
         rate = done / max(seconds, 1e-9)
         left = (self.total - done) / max(rate, 1e-9)
         text = f"{done:,} of {self.total:,} episodes, {rate:,.0f} a second, {left:,.0f} s left"
@@ -31,7 +31,7 @@ class Progress:
 
 
 def _bar() -> Any | None:
-    """What a notebook updates; None outside of one. Nothing is imported that is not there already."""
+    """Return the handle of a notebook's display; None outside of a notebook. Imports nothing new there."""
     shell = sys.modules.get("IPython")
     running = None if shell is None else shell.get_ipython()
     if running is None or type(running).__name__ != "ZMQInteractiveShell":

@@ -1,4 +1,4 @@
-"""What a callback is given: one recorded episode of a run in the making."""
+"""The argument of a callback: a recorded episode of a run under way."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..learners.learner import Learner
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Recorded(Displayed):
-    """One recorded episode, in the user's terms; its numbers are a row of the `Run` that comes of it.
+    """A recorded episode, in the user's terms; its numbers are a row of the `Run` that comes of it.
 
     Examples:
         >>> import safespot as ss
@@ -38,14 +38,14 @@ class Recorded(Displayed):
     regret: float | None  # cumulative; None where the optimum is unknown
     violations: Float  # [m]: cumulative
     violation_bounds: tuple[Float, Float]  # lower, upper [m]: what the episodes alone prove of it
-    learner: Learner  # as it is after the episode; to be read
+    learner: Learner  # after the episode; read-only
 
     def scalars(self) -> dict[str, float]:
-        """Every number by its name, as trackers take them: "value", "regret", "constraint/strain", …"""
+        """Return every number by its name, as trackers take them: "value", "regret", "constraint/strain", …"""
         names = self.learner.interface.names
-        found = {"value": self.value}
+        numbers = {"value": self.value}
         if self.regret is not None:
-            found["regret"] = self.regret
+            numbers["regret"] = self.regret
         each = {
             "constraint": self.constraint_values, "multiplier": self.multipliers, "threshold": self.thresholds,
             "threshold_lower": self.threshold_bounds[0], "threshold_upper": self.threshold_bounds[1],
@@ -54,19 +54,19 @@ class Recorded(Displayed):
         }  # fmt: skip
         for name, values in each.items():
             for i, value in enumerate(values.tolist()):
-                found[f"{name}/{names.limit(i)}"] = value
-        return found
+                numbers[f"{name}/{names.limit(i)}"] = value
+        return numbers
 
     def _facts(self) -> dict[str, Any]:
-        shown = ("episode", "value", "constraint_values", "regret", "violations")
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name in shown}
+        names = ("episode", "value", "constraint_values", "regret", "violations")
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name in names}
 
 
 Callback = Callable[[Recorded], object]
 
 
 def recorded(learner: Learner, row: dict[str, Any]) -> Recorded:
-    """The record of one row, as `Trainable.rows` gives it."""
+    """Return the record of one row, as `Trainable.rows` gives it."""
     regret, evidence = row["regret"], row["evidence"]
     return Recorded(
         episode=int(row["episodes"][0]),

@@ -1,4 +1,4 @@
-"""What a training gives back: the run, to be read, drawn, kept, diagnosed and gone through again."""
+"""The result of a training: a run to read, draw, save, diagnose and repeat."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .run_tables import KINDS, columns, curve_rows
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Run(Displayed):
-    """What `learn` returns, in the user's terms; every array has one row per recorded episode.
+    """The result of `learn`, in the user's terms; every array has one row per recorded episode.
 
     Regret and violation are cumulative up to and including the episode. `track` says whether every episode was
     evaluated ("every") or only the recorded ones, with the trapezoidal rule between them ("grid"). `evidence` is what
@@ -72,7 +72,7 @@ class Run(Displayed):
         return self.origin.first
 
     def replay(self) -> Iterator[tuple[Policy, Episode]]:
-        """Every episode once more, with the policy that played it; the policy's array changes with the next one."""
+        """Yield every episode once more, with the policy that played it, whose array changes with the next one."""
         learner = self.learner.anew()
         if self.origin.start is not None:
             learner.restore(self.origin.start)
@@ -112,11 +112,11 @@ class Run(Displayed):
 
     @property
     def diagnosis(self) -> tuple[Finding, ...]:
-        """What keeps the run from being good, each with the option that would change it; nothing: an empty tuple."""
+        """The findings that keep the run from being good, each with the option that would change it."""
         return diagnose(self)
 
     def frame(self) -> Any:
-        """A pandas DataFrame with a row per recorded episode; columns are named as those of a `Store`."""
+        """Return a pandas DataFrame with a row per recorded episode; columns are named as those of a `Store`."""
         try:
             import pandas
         except ImportError:
@@ -126,7 +126,7 @@ class Run(Displayed):
         return pandas.DataFrame(columns(self))
 
     def plot(self, kind: str = "value") -> Any:
-        """An Altair chart over the episodes.
+        """Draw an Altair chart over the episodes.
 
         `kind` is "value" (beside the optimum), "limits" (what was played beside its limits), "regret", "violation",
         "thresholds" (their bounds), "multipliers" or "evidence" (what the episodes alone prove of the violation).

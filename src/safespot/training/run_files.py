@@ -54,7 +54,7 @@ def write_run(run: Run, path: str | Path) -> None:
 
 
 def read_run(kind: type[R], path: str | Path) -> R:
-    """The run in a file; a damaged one is an `InvalidFile`."""
+    """Return the run in a file; raise `InvalidFile` for a damaged one."""
     arrays, about = read_arrays(path, "run")
     try:
         with scratch() as folder:
@@ -83,8 +83,8 @@ def read_run(kind: type[R], path: str | Path) -> R:
             played=played,
             sums=_sums(arrays, played, learner),
         )
-    except (SafespotError, KeyError, TypeError, ValueError, IndexError) as problem:
-        raise InvalidFile(f"{path} does not describe a run: {problem}") from None
+    except (SafespotError, KeyError, TypeError, ValueError, IndexError) as exc:
+        raise InvalidFile(f"{path} does not describe a run: {exc}") from None
 
 
 def _ends(name: str, pair: tuple[NDArray, NDArray]) -> dict[str, NDArray]:

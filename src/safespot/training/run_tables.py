@@ -18,10 +18,10 @@ KINDS = ("value", "limits", "regret", "violation", "thresholds", "multipliers", 
 
 
 def columns(run: Run) -> Columns:
-    """A row per recorded episode; what there is once per constraint has a column per constraint."""
+    """Return a column for each quantity and constraint, with a row per recorded episode."""
     lower, upper = run.threshold_bounds
     least, most = run.evidence.violation_bounds
-    found: Columns = {
+    table: Columns = {
         "episode": run.episodes,
         "value": run.values,
         "regret": run.regret,
@@ -41,12 +41,12 @@ def columns(run: Run) -> Columns:
         ("evidence_violation_upper", most),
     ):
         for i in range(each.shape[1]):
-            found[f"{name}_{i}"] = np.ascontiguousarray(each[:, i])
-    return {name: values for name, values in found.items() if values is not None}
+            table[f"{name}_{i}"] = np.ascontiguousarray(each[:, i])
+    return {name: values for name, values in table.items() if values is not None}
 
 
 def curve_rows(run: Run, kind: str) -> tuple[list[dict[str, Any]], str]:
-    """What `plotting.curve_chart` draws, and what its axis is called."""
+    """Return the rows that `plotting.curve_chart` draws, and the title of their axis."""
     names = run.learner.interface.names
     m = range(run.constraint_values.shape[1])
     rows: list[dict[str, Any]] = []

@@ -70,7 +70,7 @@ class MLflow:
 
     Args:
         experiment: the name of the experiment, which is made where there is none.
-        tracking_uri: where MLflow keeps its runs; None: where MLflow itself is told to.
+        tracking_uri: where MLflow keeps its runs; None: MLflow's own setting.
         run_name: of the run; None: MLflow invents one.
 
     Examples:
@@ -94,9 +94,9 @@ class MLflow:
                 "ss.training.MLflow needs the package mlflow: pip install 'safespot[trackers]'."
             ) from None
         self._client: Any = MlflowClient(tracking_uri)
-        found = self._client.get_experiment_by_name(experiment)
+        entry = self._client.get_experiment_by_name(experiment)
         number = (
-            self._client.create_experiment(experiment) if found is None else found.experiment_id
+            self._client.create_experiment(experiment) if entry is None else entry.experiment_id
         )
         self.run_id: str = self._client.create_run(number, run_name=run_name).info.run_id
         self._told = False
@@ -133,5 +133,5 @@ class MLflow:
 
 
 def _short(value: object) -> bool:
-    """Whether a parameter's value is one that people read."""
+    """Return whether a parameter's value is short enough for people to read."""
     return isinstance(value, str | int | float | bool | tuple) and len(str(value)) <= 200

@@ -13,7 +13,7 @@ Deviations.
 2. Multipliers are projected to [0, rho] as SPOT's are; ``step = rho / sqrt(m H^2 T)`` unless given.
 3. The first policy is uniform. Data up to and including episode t make the policy of t+1; the multipliers move with
    that policy's optimistic value, one step after it.
-4. A learned start distribution has intervals too (D5). Anytime, multipliers begin anew with every epoch.
+4. A learned start distribution has intervals too (D5). Anytime, multipliers start over with every epoch.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class OptDual(Planner):
         super()._derive()
 
     def begin_epoch(self) -> dict[str, NDArray]:
-        """Multipliers of 0."""
+        """Return multipliers of 0."""
         return {"lam": np.zeros(self.interface.m)}
 
     @property

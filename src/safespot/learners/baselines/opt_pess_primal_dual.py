@@ -17,7 +17,7 @@ Deviations.
    truncated values with bonuses.
 2. epsilon is at most half of the slack from the first episode on (the paper asks for it from some episode on);
    `tightening` scales it, since the constant of the paper leaves it at that bound for a very long time.
-3. No quantity depends on T but the radii, so that anytime use begins nothing anew. The first policy is uniform.
+3. No quantity depends on T but the radii, so that anytime use resets nothing. The first policy is uniform.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class OptPessPrimalDual(Planner):
         super()._derive()
 
     def epsilon(self, t: int) -> float:
-        """How much the limits are tightened at episode t."""
+        """Return the tightening of the limits at episode t."""
         f, log = self.interface, math.log(t / self.options.delta)
         paper = 5.0 * f.H**2 * math.sqrt(f.S**3 * f.A) * (log + 1.0) / math.sqrt(t * log)
         return min(self.slack / 2.0, self.options.tightening * paper)

@@ -28,7 +28,7 @@ class BaselinePlanner(Planner):
     options: BaselineOptions
 
     def first_policy(self) -> Policy:
-        """The baseline."""
+        """Return the baseline."""
         return given_policy(self.interface, "baseline", self.options.baseline)
 
     def if_safe(self, plan: OptimisticPlan | Plan) -> dict[str, NDArray]:

@@ -88,7 +88,7 @@ def optimistic_plan(models: Models, limits: Float) -> OptimisticPlan:
 
 
 def best_response(models: Models, weights: Float) -> tuple[Float, Float, Int]:
-    """Extended value iteration for a weighted sum of payoffs: return (values ``[1+m]``, occupancy, actions).
+    """Return (values ``[1+m]``, occupancy, actions) of extended value iteration for a weighted sum of payoffs.
 
     Among equal actions the lowest wins.
     """
@@ -149,7 +149,7 @@ def plausible_rows(radii: Radii, pooled: Pooled) -> tuple[Intervals, ...]:
 
 
 def plausible_start(radii: Radii, start: int | None, starts: Int) -> Intervals:
-    """Return the same of the start: a point where it is known, else one more row, after so many episodes (D5)."""
+    """Return the intervals of the start: a point where it is known, else one more row, of all episodes (D5)."""
     if start is not None:
         point = np.eye(len(starts))[:, start, None]
         return between(point, point)

@@ -11,7 +11,7 @@ from ..pooling import pool
 from ..spot_epochs import SpotEpochs
 
 PRIOR = 0.5  # of each end of a signal's mean (Jeffreys)
-STREAM = 7  # spawn keys (7, t): draws of their own, the same whoever repeats them
+STREAM = 7  # spawn keys (7, t): draws of their own, the same in every repetition
 
 
 class PosteriorSampling(SpotEpochs):

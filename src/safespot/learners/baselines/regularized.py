@@ -19,7 +19,7 @@ Deviations.
 2. Where the papers' constants are not explicit: ``tau = T^(-1/7)``, ``eta = T^(-5/7) / (H^2 (1 + m rho))``, ``step
    = eta``, which balance the bias of the regularization, of order sqrt(tau), with the drift of the steps. Each can
    be given.
-3. Data up to and including episode t make the policy of t+1. Anytime, policy and multipliers begin anew with every
+3. Data up to and including episode t make the policy of t+1. Anytime, policy and multipliers start over with every
    epoch.
 """
 
@@ -67,7 +67,7 @@ class RegularizedOptions(SpotOptions):
 
 
 class RegularizedRates(NamedTuple):
-    """What the steps of one epoch compute with."""
+    """The constants of the steps of one epoch."""
 
     radii: Radii
     eta: float  # the step of the policy
@@ -92,7 +92,7 @@ class RegularizedScratch(NamedTuple):
 
 
 class RegularizedState(NamedTuple):
-    """What a step changes, beside the statistics and the window."""
+    """The state that a step changes, but for the statistics and the window."""
 
     logits: Float  # [H, S, A], at most 0
     pi: Policy  # [H, S, A]: the softmax of the logits
@@ -187,7 +187,7 @@ class RegularizedPrimalDual(PrimalDual):
         self.state.all_deficits[-1] = self.state.deficit[0] + v_hat - 1.0
 
     def _begin_epoch(self) -> None:
-        """The first policy of a new epoch has one step behind it, as every other one has."""
+        """Begin a new epoch with one step, so that its first policy has one behind it, as every other."""
         super()._begin_epoch()
         improve_once(self.rates, self.state, self.statistics)
 
@@ -200,7 +200,7 @@ def regularized_step(
     window: Window,
     episode: InsideEpisode,
 ) -> int:
-    """The episode joins the data; then one step of the policy and one of the multipliers."""
+    """Count an episode, then take one step of the policy and one of the multipliers."""
     statistics.starts[episode.states[0]] += 1
     entropy = state.all_deficits.shape[0] - 1
     for h in range(episode.pairs.shape[0]):
@@ -225,7 +225,7 @@ def regularized_step(
 
 @inlined
 def improve(rates: RegularizedRates, state: RegularizedState, statistics: Statistics) -> None:
-    """One step of the policy and one of the multipliers, with the data as they are.
+    """Take one step of the policy and one of the multipliers on the current data.
 
     As in `spot.planning`, what is carried is the gap to the cap. The entropy of step h itself, ``unit - entropy`` below
     its cap of one unit, joins the gap of the state and not that of its actions: ``-ln pi`` acts through the logits.
@@ -258,7 +258,7 @@ def improve(rates: RegularizedRates, state: RegularizedState, statistics: Statis
 
 @inlined
 def row_entropy(row: Float) -> float:
-    """``-sum_a pi(a) ln pi(a)``."""
+    """Return ``-sum_a pi(a) ln pi(a)``."""
     entropy = 0.0
     for a in range(row.shape[0]):
         if row[a] > 0.0:
@@ -268,5 +268,5 @@ def row_entropy(row: Float) -> float:
 
 @kernel
 def improve_once(rates: RegularizedRates, state: RegularizedState, statistics: Statistics) -> None:
-    """`improve` between two episodes."""
+    """Call `improve` between two episodes."""
     improve(rates, state, statistics)

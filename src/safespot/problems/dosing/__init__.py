@@ -6,7 +6,7 @@ there are and how they respond is the simulator's matter (`tumor`): its trajecto
 `dosing.table`, are the transitions of this CMDP.
 
 States. Tumor classes of width 0.05 up to the lethal 0.4, times three classes of drug (parted at 0.15 and
-0.45), tumor first: `tumor class * 3 + drug class`; the last state is **death**, from which nobody returns.
+0.45), tumor first: `tumor class * 3 + drug class`; the last state is **death**, which is absorbing.
 S = 25.
 
 Actions. 0, 1/4, 1/2, 3/4 or all of the full dose rate. A = 5.
@@ -63,7 +63,7 @@ TABLE = Path(__file__).with_name("dosing.safetensors")
 
 
 class CourseTable(NamedTuple):
-    """What was seen of treated patients, before death."""
+    """Counts of treated patients, before death."""
 
     admissions: Int  # [S]: in which state they came
     transitions: Int  # [S, A, S]: how often a dose in a state led to another
@@ -76,7 +76,7 @@ def make(
     biomarkers: Law | None = None,
     drift: Drift | None = None,
 ) -> Problem:
-    """A course of treatment.
+    """Make the problem of a course of treatment.
 
     Args:
         horizon: blocks of two days.
@@ -112,7 +112,7 @@ def make(
 
 
 def state_of(body: Body) -> int:
-    """The state that a body is seen in."""
+    """Return the state that a body is seen in."""
     if dead(body):
         return DEATH
     drugs = len(DRUG_EDGES) + 1
@@ -120,14 +120,14 @@ def state_of(body: Body) -> int:
 
 
 def _state_names() -> list[str]:
-    """What the doctor calls the states: classes of tumor and drug, and death."""
+    """Return the states' names: classes of tumor and drug, and death."""
     tumors = [f"tumor {low:g} to {high:g}" for low, high in pairwise((0.0, *TUMOR_EDGES, LETHAL))]
     drugs = ["little drug", "some drug", "much drug"]  # parted at DRUG_EDGES
     return [*(f"{tumor}, {drug}" for tumor in tumors for drug in drugs), "death"]
 
 
 def death_risk(cmdp: CMDP, policy: ArrayLike) -> float:
-    """The probability that a patient is dead at the end of the course under `policy` ``[H,S,A]``."""
+    """Return the probability that a patient is dead at the end of the course under `policy` ``[H,S,A]``."""
     pi = cmdp.policy(policy)
     now = cmdp.model.start
     for h in range(cmdp.H):
@@ -137,6 +137,6 @@ def death_risk(cmdp: CMDP, policy: ArrayLike) -> float:
 
 @functools.cache
 def load() -> CourseTable:
-    """The table that is shipped; `dosing.table` made it."""
+    """Read the shipped table, which `dosing.table` made."""
     arrays, _ = read_arrays(TABLE, "dosing table")
     return CourseTable(*(frozen(arrays[name]) for name in CourseTable._fields))

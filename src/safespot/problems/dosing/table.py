@@ -1,7 +1,7 @@
-"""How the table of `dosing` was made: patients treated at random, and counted.
+"""The table of `dosing`: counts of patients treated at random.
 
 Each patient is admitted and treated for 14 blocks, or until death. The first dose is drawn uniformly; after
-it, the dose stays as it was three times in four and is else drawn anew. Runs of one dose matter because what
+it, the dose stays the same three times in four and is else drawn again. Runs of one dose matter because what
 is hidden (normal and immune cells) remembers the doses before: with a new draw in every block, patients in a
 state would all have a middling past, and the table would promise more of a full dose, and threaten worse
 without any, than patients under steady treatment then get. Counted are the state on admission, the
@@ -9,7 +9,7 @@ transitions from each state under each dose, and the mean health in these blocks
 
     python -m safespot.problems.dosing.table [FILE]
 
-writes the table anew, by default where the package keeps it. It takes about a minute. One generator serves
+writes the table, by default over the one in the package. It takes about a minute. One generator serves
 all patients one after the other, so the counts of the first patients are never above those of more.
 """
 
@@ -32,7 +32,7 @@ STAYS = 0.75  # how often a dose is the one before
 
 
 class Block(NamedTuple):
-    """One block of a course as the doctor sees it."""
+    """A block of a course as the doctor sees it."""
 
     state: int
     action: int
@@ -43,7 +43,7 @@ class Block(NamedTuple):
 def course(
     choose: Callable[[int, int], int], blocks: int, rng: np.random.Generator
 ) -> Iterator[Block]:
-    """A new patient's blocks, up to the one of death; ``choose(step, state)`` names the dose."""
+    """Yield a new patient's blocks, up to the one of death; ``choose(step, state)`` names the dose."""
     patient, body = admit(rng)
     state = state_of(body)
     for step in range(blocks):
@@ -57,7 +57,7 @@ def course(
 
 
 def tabulate(patients: int = PATIENTS, seed: int = SEED) -> CourseTable:
-    """The table from so many patients."""
+    """Count the blocks of `patients` patients."""
     rng = np.random.default_rng(seed)
     A = len(DOSES)
     table = CourseTable(
@@ -72,7 +72,7 @@ def tabulate(patients: int = PATIENTS, seed: int = SEED) -> CourseTable:
 
 
 def _wandering(rng: np.random.Generator) -> Callable[[int, int], int]:
-    """Doses at random for one course: each is mostly the one before, else a new one."""
+    """Return a chooser of random doses for one course: each is mostly the one before, else a new one."""
     fresh = (len(DOSES) * rng.random(BLOCKS)).astype(np.int64).tolist()
     stays = (rng.random(BLOCKS) < STAYS).tolist()
     doses: list[int] = fresh[:1]
@@ -82,7 +82,7 @@ def _wandering(rng: np.random.Generator) -> Callable[[int, int], int]:
 
 
 def rehearse(policy: Policy, patients: int, seed: int) -> Float:
-    """`policy` ``[H,S,A]`` on simulated patients: each one's health, cost and death, ``[patients, 3]``."""
+    """Play `policy` ``[H,S,A]`` on simulated patients; return each one's health, cost and death, ``[patients, 3]``."""
     rng = np.random.default_rng(seed)
     H = len(policy)
     thresholds = policy.cumsum(axis=2)

@@ -58,7 +58,7 @@ class Patient(NamedTuple):
 
 
 class Body(NamedTuple):
-    """What changes under treatment; by default the published start."""
+    """The variables that treatment changes; by default the published start."""
 
     normal: float = 0.9
     tumor: float = 0.2
@@ -67,7 +67,7 @@ class Body(NamedTuple):
 
 
 def admit(rng: np.random.Generator) -> tuple[Patient, Body]:
-    """A new patient: every constant and every population of cells varied on its own, no drug yet."""
+    """Draw a new patient: every constant and every population of cells varied on its own, no drug yet."""
     constants = _varied(Patient(), CONSTANTS_VARY, rng)
     normal, tumor, immune = _varied(Body()[:3], START_VARIES, rng)
     return Patient(*constants), Body(normal, tumor, immune)
@@ -76,7 +76,7 @@ def admit(rng: np.random.Generator) -> tuple[Patient, Body]:
 def treat(
     patient: Patient, body: Body, dose: float, rng: np.random.Generator
 ) -> tuple[Body, float]:
-    """One block at a dose rate in [0,1]: the body after it, and the mean health during it.
+    """Return the body after a block at a dose rate in [0,1], and the mean health during it.
 
     Health is 1 without a tumor and falls linearly to 0 at the lethal one. After the block every
     population of cells is off by what the equations do not know.
@@ -87,12 +87,12 @@ def treat(
 
 
 def dead(body: Body) -> bool:
-    """Whether the tumor has killed."""
+    """Return whether the tumor has killed."""
     return body.tumor >= LETHAL
 
 
 def _varied(values: tuple[float, ...], share: float, rng: np.random.Generator) -> tuple[float, ...]:
-    """Each value off by up to `share` of itself, uniformly."""
+    """Return the values, each off by up to `share` of itself, uniformly."""
     uniforms = rng.random(len(values)).tolist()
     return tuple(x * (1.0 + share * (2.0 * u - 1.0)) for x, u in zip(values, uniforms, strict=True))
 
