@@ -10,6 +10,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,6 @@ import pytest
 
 import safespot as ss
 from safespot import files
-from safespot.data.model_files import read_cmdp
-from safespot.experiments import read_spec
-from safespot.experiments.checkpoints import Checkpoint
-from safespot.experiments.worker import begin, fresh
-from safespot.storage import journal
 from tests.support.contract import Subject
 from tests.support.sweeping import sweep_inline, tiny
 from tests.support.trails import example
@@ -66,12 +62,6 @@ def under_limit(reader: str, path: Path, room: int = ROOM) -> str:
 # --- Bombs
 
 
-def _retold(path: Path, kind: str, change: Callable[[dict[str, Any]], None]) -> None:
-    arrays, about = files.read_arrays(path, kind)
-    change(about)
-    files.write_arrays(path, kind, arrays, about)
-
-
 def cmdp_bomb(path: Path) -> None:
     example().cmdp.save(path)
     arrays, about = files.read_arrays(path, "cmdp")
@@ -79,9 +69,11 @@ def cmdp_bomb(path: Path) -> None:
     files.write_arrays(path, "cmdp", arrays, {**about, "horizon": 10**10})
 
 
-def learner_bomb(path: Path) -> None:
+def learner_bomb(path: Path, **sizes: int) -> None:
     SPOT.make().save(path)
-    _retold(path, "learner", lambda about: about["arguments"].update(states=10**9))
+    arrays, about = files.read_arrays(path, "learner")
+    about["arguments"].update(sizes or {"states": 10**9})
+    files.write_arrays(path, "learner", arrays, about)
 
 
 def toml_bomb(path: Path) -> None:
@@ -142,7 +134,9 @@ def grid_bomb(path: Path) -> None:
 
 BOMBS: dict[str, tuple[str, str, Callable[[Path], None]]] = {
     "CMDP": ("cmdp", "x", cmdp_bomb),
-    "learner": ("learner", "x", learner_bomb),
+    "learner of many states": ("learner", "x", learner_bomb),
+    "learner of long episodes": ("learner", "x", partial(learner_bomb, horizon=10**8)),
+    "learner of many actions": ("learner", "x", partial(learner_bomb, actions=10**15)),
     "model.toml": ("model", "x.toml", toml_bomb),
     "model.npz": ("model", "x.npz", npz_bomb),
     "model.npz that lies": ("model", "x.npz", lying_npz),
@@ -160,46 +154,6 @@ def test_a_small_file_that_asks_for_all_memory_is_refused(name: str, tmp_path: P
     under_limit(reader, tmp_path / file, 2**29)
 
 
-def test_who_means_it_may_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "x.toml"
-    path.write_text(
-        "transitions = [[[1.0]]]\nrewards = [[0.0]]\nconstraints = [[[0.0]]]\nthresholds = [0.0]\nhorizon = 1000"
-    )
-    monkeypatch.setenv("SAFESPOT_MEMORY", "15999")
-    with pytest.raises(
-        ss.errors.InvalidFile, match=r"x.toml asks for 16,000 bytes .* SAFESPOT_MEMORY to 16000"
-    ):
-        read_cmdp(path)
-    monkeypatch.setenv("SAFESPOT_MEMORY", "16000")
-    assert read_cmdp(path).H == 1000
-    monkeypatch.setenv("SAFESPOT_MEMORY", "much")
-    with pytest.raises(ss.errors.InvalidFile, match="whole number of bytes"):
-        read_cmdp(path)
-
-
-def test_a_number_that_no_array_can_hold_is_refused(tmp_path: Path) -> None:
-    problem = ss.problems.make("machine")
-    for count in (2**63, 10**30, 10**400):
-        with pytest.raises(ss.errors.InvalidOption, match="at most"):
-            ss.Spot(**problem.interface, episodes=count, rho=1.0)
-        with pytest.raises(ss.errors.InvalidOption, match="at most"):
-            ss.learn(problem, ss.Spot(**problem.interface, episodes=10, rho=1.0), record=count)
-        spec = {
-            "episodes": 10,
-            "seeds": [count],
-            "problem": {"name": "machine"},
-            "learners": [{"name": "spot"}],
-        }
-        with pytest.raises(ss.errors.InvalidOption, match="seeds"):
-            ss.experiments.as_spec(spec)
-        with pytest.raises(ss.errors.InvalidOption, match="episodes"):
-            ss.experiments.as_spec({**spec, "seeds": 1, "episodes": count})
-    path = tmp_path / "x.toml"
-    path.write_text(f"episodes = {'9' * 5000}\nseeds = 1")
-    with pytest.raises(ss.errors.InvalidOption, match="is not TOML"):
-        read_spec(path)
-
-
 # --- Flipped bits
 
 
@@ -207,36 +161,15 @@ def test_a_number_that_no_array_can_hold_is_refused(tmp_path: Path) -> None:
 def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Callable[[], Any]]]:
     """Every kind of file that is written and read again: where it is, and what reading it gives."""
     folder = tmp_path_factory.mktemp("written")
-    learner = SPOT.run(SPOT.make(), 1, 12)
-    learner.save(folder / "learner")
-    cmdp = example(units=True, mask="states").cmdp
-    cmdp.save(folder / "cmdp")
-    problem = ss.problems.make("machine")
-    policy = ss.solve(problem.cmdp).policy
-    ss.certify(problem, policy, episodes=50).save(folder / "certificate")
     with ss.open(folder / "durable", SPOT.make()) as durable:
         for t in range(3):
             durable.observe(SPOT.episode(np.random.default_rng(t)))
     store = sweep_inline(folder / "store", tiny(seeds=1))
     run = sorted(store.finished())[0]
-    spec = tiny(seeds=1)[0]
-    unfinished = ss.experiments.Store.create(folder / "unfinished")
-    checkpoint, training = Checkpoint(unfinished.checkpoints, spec.id), fresh(spec)
-    training.advance(20)
-    checkpoint.save(training.arrays(), training.learner.episode - 1)
-
-    def digest(arrays: Any) -> str:
-        return files.checksum(arrays, {})
-
-    def resume() -> str:
-        found, notes = begin(spec, Checkpoint(unfinished.checkpoints, spec.id))
-        if notes:
-            raise ss.errors.InvalidFile(notes[0])
-        return digest(found.arrays())
 
     def reopen() -> str:
         with ss.open(folder / "durable") as again:
-            return digest(again.learner.arrays())
+            return files.checksum(again.learner.arrays(), {})
 
     def ask() -> str:
         asked = ss.experiments.Store(store.path)
@@ -246,24 +179,16 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, C
 
     runs, snapshot = store.path / "runs", next((folder / "durable").glob("snapshot-*"))
     return {
-        "learner": (folder / "learner", lambda: digest(ss.learners.load(folder / "learner").arrays())),
-        "CMDP": (folder / "cmdp", lambda: ss.CMDP.load(folder / "cmdp") == cmdp),
-        "certificate": (folder / "certificate", lambda: ss.Certificate.load(folder / "certificate").as_dict()),
-        "journal": (journal.place(folder / "durable", 0), reopen),
         "snapshot": (snapshot, reopen),
         "identity": (folder / "durable" / "identity", reopen),
         "results": (runs / f"{run}.parquet", ask),
         "run": (runs / f"{run}.json", ask),
         "policy": (runs / f"{run}.safetensors", lambda: np.asarray(store.policy(run)).tolist()),
         "store": (store.path / "store.json", ask),
-        "checkpoint": (checkpoint.paths[0], resume),
-    }  # fmt: skip
+    }
 
 
-KINDS = (
-    "learner", "CMDP", "certificate", "journal", "snapshot", "identity", "results", "run", "policy", "store",
-    "checkpoint",
-)  # fmt: skip
+KINDS = ("snapshot", "identity", "results", "run", "policy", "store")  # the others are fuzzed
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -285,20 +210,13 @@ def test_a_flipped_bit_is_refused_or_harmless(kind: str, written: Any) -> None:
             except ss.SafespotError:
                 refused += 1
                 continue
-            if found != before and not (kind == "journal" and _is_last_record(bit // 8)):
+            if found != before:
                 wrong.append(bit)
     finally:
         path.write_bytes(data)
     assert wrong == []
     assert refused > 0
     assert read() == before
-
-
-def _is_last_record(byte: int) -> bool:
-    """Damage there is what a crash leaves: it is cut off, with a warning."""
-    f = SPOT.make().interface
-    length = journal.record_length(f.H, f.m)
-    return byte >= journal.HEAD.size + journal.CHECK + 2 * length
 
 
 def test_every_damage_to_a_run_is_a_typed_error(written: Any) -> None:
@@ -316,15 +234,3 @@ def test_every_damage_to_a_run_is_a_typed_error(written: Any) -> None:
                 ask()
     finally:
         path.write_bytes(data)
-
-
-def test_results_under_another_name_are_noticed(written: Any, tmp_path: Path) -> None:
-    """Both files of a run, whole, in the place of another run's."""
-    import shutil
-
-    store = shutil.copytree(written["store"][0].parent, tmp_path / "store")
-    one, two = sorted(ss.experiments.Store(store).finished())[:2]
-    for ending in ("json", "parquet"):
-        shutil.copy(store / "runs" / f"{one}.{ending}", store / "runs" / f"{two}.{ending}")
-    with pytest.raises(ss.errors.InvalidFile, match="damaged"):
-        ss.experiments.Store(store).columns([two])

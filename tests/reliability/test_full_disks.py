@@ -90,13 +90,3 @@ def test_a_store_that_was_begun_is_a_store(tmp_path: Path, monkeypatch: pytest.M
             break
     assert step > 2
     assert disk.left >= 0
-
-
-def test_a_folder_of_somebody_else_is_not_made_a_store(tmp_path: Path) -> None:
-    for name in ("thesis.txt", "runs", ".store.json.tmp.txt"):
-        folder = tmp_path / f"of {name}"
-        folder.mkdir()
-        (folder / name).write_text("precious")
-        with pytest.raises(ss.errors.InvalidFile, match="neither empty nor a store"):
-            ss.experiments.Store.create(folder)
-        assert [each.name for each in folder.iterdir()] == [name]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from safespot import files
-from safespot.storage.durable import DurableLearner
-from tests.reliability import kernel_faults, survival
+from tests.reliability import kernel_faults
 
 WHY_NOT = kernel_faults.available()
 pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
@@ -17,13 +15,3 @@ def test_no_fault_of_a_system_call_loses_what_was_acknowledged() -> None:
     assert wrong == []
     assert sum(fared.values()) == many == 60
     assert min(fared.values()) > 0
-
-
-def test_these_faults_notice_an_early_acknowledgement(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(DurableLearner, "observe", survival.hasty_observe)
-    assert kernel_faults.inject(40, seed=1)[2]
-
-
-def test_these_faults_notice_an_error_that_is_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "failure", lambda what, problem, more="": problem)
-    assert any("OSError" in text for text in kernel_faults.inject(40, seed=2)[2])

