@@ -193,9 +193,7 @@ def test_a_column_is_one_of_texts_where_most_of_it_is() -> None:
 
 
 def test_limits_must_be_seen_or_known() -> None:
-    with pytest.raises(
-        ss.errors.InvalidFile, match=r"lacks the column threshold_dose.*its threshold"
-    ):
+    with pytest.raises(ss.errors.InvalidFile, match=r"lacks the column threshold_dose.*its"):
         ss.read_log(WARD, columns=COLUMNS)
     with pytest.raises(ss.errors.InvalidOption, match="threshold"):
         read(limits=ss.Limit(threshold=9.0))

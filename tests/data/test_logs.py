@@ -451,9 +451,7 @@ def test_endings_from_toml(tmp_path: Path) -> None:
     for endings in ({"reward": 0, "constraints": 0}, {"0": {"reward": 0, "constraints": [0.5]}}):
         assert len(read_model(tmp_path / "log.csv", endings=endings)[0].episodes) == 2
     for wrong in ({"reward": 0}, {"x": {"reward": 0, "constraints": 0}}, {"0": 1}):
-        with pytest.raises(
-            ss.errors.InvalidOption, match=r"endings cannot be read|unknown state 'x'"
-        ):
+        with pytest.raises(ss.errors.InvalidOption, match=r"endings cannot be read|unknown"):
             read_cmdp(tmp_path / "log.csv", endings=wrong)
 
 

@@ -99,12 +99,6 @@ def test_the_environment_plays_what_play_plays(name: str) -> None:
     assert by_steps(problem, 11, 5) == expected
 
 
-def test_the_same_seed_gives_the_same_episodes() -> None:
-    problem = ss.problems.make("random", horizon=8)
-    assert by_steps(problem, 1, 4) == by_steps(problem, 1, 4)
-    assert by_steps(problem, 1, 4) != by_steps(problem, 2, 4)
-
-
 def test_a_loop_over_steps_learns_what_learn_learns() -> None:
     problem = ss.problems.make("triage")
     rho = ss.slater(problem.cmdp).rho

@@ -164,16 +164,3 @@ def misses(runs: int, patients: int, delta: float) -> int:
 def test_the_tolerance_of_patients_who_die_is_known() -> None:
     """A threshold of 6 doses, of patients with hidden types, some of whom die early."""
     assert misses(4, 40, 0.05) == 0
-
-
-@pytest.mark.slow
-def test_a_trial_on_patients_who_die_or_recover_knows_their_tolerance() -> None:
-    box = ss.gym.BlackBox(
-        Clinic(), horizon=BLOCKS, states=[list(TUMOR_EDGES), list(DRUG_EDGES)],
-        endings=ss.gym.Ending(reward=0, constraints=1),
-    )  # fmt: skip
-    learner = ss.Uniform(**box.interface, episodes=2_000, estimator="total", shared_threshold=True)
-    ss.learn(box, learner)
-    (low,), (high,) = learner.threshold_bounds
-    assert low <= 6.0 <= high
-    assert high - low < 0.5

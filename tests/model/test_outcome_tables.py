@@ -284,27 +284,6 @@ def test_the_frozen_lake(name: str, horizon: int, free: float, limited: float) -
     assert ss.slater(cmdp).margin == pytest.approx(0.05, abs=1e-6)
 
 
-def test_the_lakes_values_are_gymnasiums_frequencies() -> None:
-    problem = ss.problems.make("frozen-lake", limit=1.0)
-    policy = ss.solve(problem.cmdp).policy
-    exact = ss.evaluate(problem.cmdp, policy)
-    lake: Any = FrozenLakeEnv()
-    rng = np.random.default_rng(3)
-    lake.reset(seed=3)
-    reached = fallen = 0
-    episodes = 4000
-    for _ in range(episodes):
-        state, _ = lake.reset()
-        for h in range(20):
-            state, reward, ended, _, _ = lake.step(int(rng.choice(4, p=policy[h, state])))
-            if ended:
-                reached += int(reward)
-                fallen += 1 - int(reward)
-                break
-    for count, p in ((reached, exact.value), (fallen, exact.constraints[0])):
-        assert abs(count - episodes * p) < 4 * np.sqrt(episodes * p * (1 - p))
-
-
 def test_the_taxi() -> None:
     problem = ss.problems.make("taxi")
     cmdp = problem.cmdp

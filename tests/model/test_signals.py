@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from itertools import pairwise
-from types import SimpleNamespace
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
 import safespot as ss
-from safespot.model import signals
 from safespot.model.signals import (
     BERNOULLI,
     BETA,
@@ -133,39 +129,6 @@ def test_a_signal_stays_in_its_range(
 ) -> None:
     x = signal(law, parameter, mean, normal if law == GAUSSIAN else u)
     assert 0.0 <= x <= 1.0
-
-
-@given(
-    st.sampled_from([BERNOULLI, BETA, GAUSSIAN, DETERMINISTIC]),
-    st.floats(0.01, 1e3),
-    st.floats(0.0, 1.0),
-    st.floats(0.0, 1.0, exclude_max=True),
-)
-@example(BETA, 0.5, 5e-324, 0.0)  # a = 0 by underflow
-def test_compiled_laws_give_the_bits_of_plain_python(
-    law: int, parameter: float, mean: float, z: float
-) -> None:
-    a, b = parameter * (0.01 + mean), parameter * (1.01 - mean)
-    compiled = signal(law, parameter, mean, z), beta_cdf(a, b, z), beta_quantile(a, b, z)
-    plain: Any = signal
-    cdf: Any = beta_cdf
-    quantile: Any = beta_quantile
-    # Compiled code takes the C library's lgamma, whose last bits are not those of Python's own.
-    same = SimpleNamespace(exp=math.exp, log=math.log, log1p=math.log1p, lgamma=c_lgamma)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(signals, "math", same)
-        patch.setattr(signals, "beta_cdf", cdf.py_func)
-        patch.setattr(signals, "beta_quantile", quantile.py_func)
-        assert compiled == (
-            plain.py_func(law, parameter, mean, z),
-            cdf.py_func(a, b, z),
-            quantile.py_func(a, b, z),
-        )
-
-
-@numba.njit
-def c_lgamma(x: float) -> float:
-    return math.lgamma(x)
 
 
 def test_a_law_takes_as_many_numbers_whatever_its_parameter() -> None:
