@@ -157,28 +157,6 @@ def test_ctrl_c_says_where_what_is_done_lies(
 # --- Logs
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> str:
-    problem, noise = ss.problems.make("bandit"), ss.streams(0)
-    coin = np.full((problem.cmdp.H, problem.cmdp.S, problem.cmdp.A), 1.0 / problem.cmdp.A)
-    ss.write_log(tmp_path / "log.csv", [ss.play(problem, coin, noise, t) for t in range(1, 101)])
-    return str(tmp_path / "log.csv")
-
-
-def test_a_limit_of_a_log_is_given_or_lies_between_what_the_log_proves(log: str) -> None:
-    text, found = told("solve", log), answer("solve", log)
-    (limit,) = found["limits"]
-    low, high = limit["proven"]
-    assert low < high
-    value = f"{limit['name']} in {found['of']}: {limit['value']:.6g} {limit['sense']} {limit['limit']:.6g}, "
-    assert f"{value}standard error {limit['standard_error']:.2g}, multiplier " in text
-    assert f"lies in [{low:.4g}, {high:.4g}]" in text
-    assert "is given" not in text
-    known = told("solve", log, "-o", "thresholds=[0.5]")
-    assert "is given: 0.5" in known
-    assert "lies in" not in known
-
-
 # --- Reports
 
 

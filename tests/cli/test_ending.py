@@ -143,9 +143,7 @@ def test_the_version_is_told_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("words", "closed", "code"),
     [
-        ("problems bandit", ">&-", 0),
         ("--version", ">&-", 0),
-        ("problems nonsense", ">&-", 2),
         ("problems nonsense", ">&- 2>&-", 2),
         ("solve bandit --json", "2>&-", 0),
     ],

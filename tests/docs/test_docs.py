@@ -107,16 +107,6 @@ def test_every_option_of_a_problem_is_documented(name: str) -> None:
         assert f"`{option}" in section, option
 
 
-def test_every_command_is_in_the_page_on_the_command() -> None:
-    from typer.main import get_command
-
-    from safespot.cli import app
-
-    told = {row[0] for row in rows("command.md")}
-    for name in get_command(app).commands:  # type: ignore[attr-defined]
-        assert any(first.startswith(f"`safespot {name}") for first in told), name
-
-
 def test_the_packages_are_listed_in_the_order_of_their_layers() -> None:
     """README and architecture name every package and module, from the lowest of the linter's layers up."""
     contracts = tomllib.loads((DOCS.parent / "pyproject.toml").read_text())["tool"]["importlinter"]

@@ -40,9 +40,3 @@ def test_the_example_learns_and_tells(example: Any, capsys: pytest.CaptureFixtur
     low, high = (bound[0] for bound in run.learner.threshold_bounds)
     assert low < 4.8 < high
     assert isinstance(run.learner, ss.Spot)
-
-
-def test_the_environment_itself_is_about_thirty_lines() -> None:
-    text = FILE.read_text()
-    room = text[text.index("class Room") : text.index("def main")]
-    assert len([line for line in room.splitlines() if line.strip()]) <= 30

@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 
 import safespot as ss
 from safespot import cli
-from safespot.cli.given import as_guard
 from safespot.experiments.checking import check_options
 from safespot.report import findings, guard, terminal
 from safespot.report.text import number
@@ -69,19 +68,3 @@ def test_wrong_guards_are_told_before_anything_runs(wrong: Any, says: str) -> No
     check_options("uniform", {"guard": GUARD})
     with pytest.raises(ss.errors.InvalidOption, match=says):
         check_options("uniform", {"guard": wrong})
-
-
-def test_what_the_command_is_given(tmp_path: Path) -> None:
-    assert as_guard(None, None) == {}
-    assert as_guard([20.0], None) == {"guard": {"baseline": "slater", "budget": 20.0}}
-    assert as_guard([20.0, 3.0], "slater")["guard"]["budget"] == [20.0, 3.0]
-    (tmp_path / "policy.json").write_text("[[1, 0], [0, 1]]")
-    made = as_guard([20.0], str(tmp_path / "policy.json"))
-    assert made["guard"]["baseline"] == [[1, 0], [0, 1]]
-    with pytest.raises(ss.errors.InvalidOption, match="--budget"):
-        as_guard(None, "slater")
-    (tmp_path / "policy.json").write_text("take the first")
-    with pytest.raises(ss.errors.InvalidFile, match="holds no policy"):
-        as_guard([20.0], str(tmp_path / "policy.json"))
-    with pytest.raises(ss.errors.InvalidFile, match="cannot read"):
-        as_guard([20.0], str(tmp_path / "absent.json"))

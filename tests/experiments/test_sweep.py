@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import signal
@@ -16,8 +15,7 @@ from typing import Any
 import pytest
 
 import safespot as ss
-from safespot import files
-from safespot.experiments import Store, sweep, sweeping
+from safespot.experiments import Store, sweep
 from safespot.experiments import worker as work
 from safespot.experiments.progress import Progress
 from safespot.experiments.sweeping import _Sweeping
@@ -75,33 +73,6 @@ def test_one_process_gives_the_same_bits(want: dict[str, bytes], tmp_path: Path)
     assert again.finished == swept.finished
     assert not heard.reports
     assert not heard.over
-
-
-def test_the_runs_themselves_may_be_given_and_each_is_done_once(tmp_path: Path) -> None:
-    runs = tiny(seeds=1)
-    swept = sweep([*runs, *runs], tmp_path / "store", workers=1, progress=False)
-    assert swept.finished == tuple(run.id for run in runs)
-    assert swept.store.finished() == {run.id for run in runs}
-
-
-def test_few_runs_are_written_at_once_and_none_is_forgotten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Thousands of tiny runs come back faster than they are written: those that wait would be lost with the process."""
-    written: list[int] = []
-    commit = Store.commit
-
-    def counted(store: Store, outcomes: Any, encoder: Any) -> None:
-        written.append(len(outcomes))
-        commit(store, outcomes, encoder)
-
-    monkeypatch.setattr(Store, "commit", counted)
-    monkeypatch.setattr(sweeping, "WRITTEN", 2)
-    runs = tiny(seeds=4)
-    store = sweep_inline(tmp_path / "store", runs)
-    assert store.finished() == {run.id for run in runs}
-    assert max(written) == 2
-    assert sum(written) == len(runs)
 
 
 def test_two_processes_give_the_same_bits_though_one_is_killed(
@@ -301,25 +272,6 @@ def test_a_run_that_cannot_be_done_fails_alone(
     assert leftovers(store.path) == []
 
 
-def test_what_cannot_be_is_said_before_anything_begins(tmp_path: Path) -> None:
-    learners = [
-        {"name": "spot", "options": {"rho": 1}, "grid": {"stance": [0.5, 2.0]}},
-        {"name": "spot", "options": {"rho": 1, "sance": 0.5}},
-        {"name": "sopt"},
-    ]
-    with pytest.raises(ss.errors.InvalidOption) as raised:
-        sweep({**TINY, "learners": learners}, tmp_path / "store")
-    message = str(raised.value)
-    assert "stance must be" in message
-    assert "sance" in message
-    assert "unknown learner 'sopt'; did you mean `spot`" in message
-    assert len(message.splitlines()) == 4
-    with pytest.raises(
-        ss.errors.InvalidOption, match="unknown problem 'randm'; did you mean `random`"
-    ):
-        sweep({**TINY, "problem": {"name": "randm"}}, tmp_path / "store")
-
-
 @pytest.mark.parametrize(
     "options",
     [{"engine": "ray"}, {"workers": 0}, {"workers": 1.5}, {"scheduler": "tcp://127.0.0.1:1"}],
@@ -331,44 +283,6 @@ def test_wrong_calls_are_our_errors(options: dict[str, Any], tmp_path: Path) -> 
 
 
 # --- A full disk
-
-
-class Full(files.Disk):
-    """Takes so many bytes and no more."""
-
-    def __init__(self, room: int) -> None:
-        self.room = room
-
-    def fill(self, file: Any, data: bytes) -> None:
-        super().fill(file, data[: self.room])
-        if len(data) > self.room:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        self.room -= len(data)
-
-
-@pytest.mark.parametrize("room", [0, 9_000, 18_000])
-@pytest.mark.parametrize("checkpoints", [False, True])
-def test_a_full_disk_leaves_everything_readable_and_says_so(
-    room: int, checkpoints: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if checkpoints:
-        monkeypatch.setattr(work, "CHECKPOINT_SECONDS", 0.0)
-        monkeypatch.setattr(work, "REPORT_SECONDS", 0.0)
-    runs = tiny()
-    store = Store.create(tmp_path / "store")
-    whole = sweep_inline(tmp_path / "whole", runs)
-    with monkeypatch.context() as patch:
-        patch.setattr(files, "disk", Full(room))
-        with pytest.raises(
-            ss.errors.DiskError, match=r"No space left on device\..*are intact\. Free some space"
-        ):
-            sweep_inline(store.path, runs)
-    kept = contents(store.path)
-    assert len(kept) < len(runs)
-    assert kept.items() <= contents(whole.path).items()
-    assert not [name for name in leftovers(store.path) if name.endswith(".tmp")]
-    sweep_inline(store.path, runs)
-    assert contents(store.path) == contents(whole.path)
 
 
 # --- Ctrl-C

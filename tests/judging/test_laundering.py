@@ -332,27 +332,6 @@ def test_evidence_is_in_doubt_behind_a_file_as_before(word: str, tmp_path: Path)
 # Numbers of a real case
 
 
-def test_a_wrong_policy_is_not_made_safe_by_a_file(tmp_path: Path) -> None:
-    """It costs 1.6, at most 0.6 is allowed; 1,233 costs of 8 were cut off to 1, so that 0.2 an episode shows."""
-    wild = set(np.random.default_rng(0).choice(6000, 1233, replace=False).tolist())
-    played = [
-        ss.Episode(
-            np.zeros(H + 1, int), np.zeros(H, int), np.ones(H), np.array([[float(t in wild)], [0.0]]),
-            np.full((H, 1), 0.3), clipped=int(t in wild),
-        )
-        for t in range(6000)
-    ]  # fmt: skip
-    with ss.open(tmp_path / "it", ss.Spot(**FACE, episodes=6000, slack=0.5)) as learner:
-        record(learner, played)
-        assert ss.certify(learner, ALWAYS).verdict == ("unknown",)
-    ss.logs.export_episodes(tmp_path / "it", tmp_path / "trail.csv")
-    again = ss.Spot(**FACE, episodes=6000, slack=0.5)
-    with pytest.warns(UserWarning, match="1,233 signals"):
-        log = ss.logs.warm_start(again, tmp_path / "trail.csv")
-    assert ss.certify(again).verdict == ("unknown",)
-    assert ss.certify(log, ALWAYS, episodes=6000).verdict == ("unknown",)
-
-
 def test_what_a_log_left_out_is_missed_wherever_the_rest_goes(tmp_path: Path) -> None:
     """Of 400 episodes 300 cost more than their range holds; where each was, its neighbor says."""
     rows = np.arange(400 * H)

@@ -237,15 +237,6 @@ def test_a_durable_learner_remembers_what_it_played(tmp_path: Path) -> None:
             assert e == f
 
 
-def test_certificates_from_play_survive_a_file(tmp_path: Path) -> None:
-    problem = toy(0.9, 1.0)
-    made = ss.certify(ss.learn(problem, moving(problem), 500))
-    made.save(tmp_path / "certificate")
-    again = ss.Certificate.load(tmp_path / "certificate")
-    assert str(again) == str(made)
-    assert (again.subject, again.since) == ("mixture", made.since)
-
-
 def misses(runs: int, episodes: int, delta: float) -> int:
     """In how many runs a certificate, taken at several moments, says something wrong of its mixture."""
     problem, wrong = toy(0.5, 1.0), 0  # exactly at the limit, if only the safe action is taken

@@ -54,26 +54,6 @@ def study(folder: Path) -> findings.Study:
     return made(folder, 600)
 
 
-def test_options_go_to_those_that_take_them() -> None:
-    made = compared(["spot", "spot-epochs"], [0.5], {"bonus_scale": 1.0, "delta": 0.1})
-    assert [(each["name"], each["options"].get("bonus_scale")) for each in made] == [
-        ("spot", 1.0), ("spot", 1.0), ("spot-epochs", None), ("spot-epochs", None),
-    ]  # fmt: skip
-    assert {each["options"]["delta"] for each in made} == {0.1}
-    with pytest.raises(ss.errors.InvalidOption, match="unknown option 'bonus_scal'"):
-        compared([], [], {"bonus_scal": 1.0})
-
-
-class Empty:
-    """A store that keeps no policies."""
-
-    def policy(self, run: str, which: str = "policy") -> None:
-        return None
-
-
-EMPTY: Any = Empty()
-
-
 def test_the_table_of_the_terminal_is_the_store(study: findings.Study) -> None:
     for row, line in zip(results.short_rows(study), study.lines, strict=True):
         _, reward, limit, violation, certified = row

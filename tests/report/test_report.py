@@ -99,16 +99,6 @@ def test_curves_are_the_means_of_the_store(store: Store, study: findings.Study) 
     assert table["episode"][-1] == EPISODES
 
 
-def test_every_run_is_there(store: Store, study: findings.Study) -> None:
-    table = tables.runs(study)
-    last = [k for k, episode in enumerate(table["episode"]) if episode == EPISODES]
-    assert len(last) == 9
-    want = sorted(
-        row[0] for row in store.query("select regret from results where episode = 3000").fetchall()
-    )
-    assert sorted(table["regret"][k] for k in last) == pytest.approx(want, rel=1e-5)
-
-
 def test_bands() -> None:
     alone = findings.band(np.array([[1.0, 2.0]]))
     assert alone.mean.tolist() == [1.0, 2.0]
@@ -499,17 +489,6 @@ def test_every_chart_is_drawn(tab: Tab, path: Path) -> None:
     for chart in embedded(path)[0]["charts"]:
         assert len(tab.marks(chart)) > 3, chart
     assert tab.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-
-
-def test_a_phone_has_no_sideways_scroll(browser: Any, path: Path) -> None:
-    tab = Tab(browser, path.resolve().as_uri())
-    tab.page.set_viewport_size({"width": 390, "height": 800})
-    tab.page.reload()
-    tab.page.wait_for_selector("html[data-drawn]")
-    assert tab.page.evaluate("document.documentElement.scrollWidth") == 390
-    widths = tab.page.locator("figure svg").evaluate_all("all => all.map(one => one.clientWidth)")
-    assert 200 < max(widths) <= 390
-    tab.context.close()
 
 
 def test_scales_and_counts_are_switched(tab: Tab) -> None:

@@ -110,9 +110,7 @@ def test_a_journal_is_as_long_as_its_bytes_allow_and_holds_one_record_at_least(
 def test_a_header_that_contradicts_the_file(changed: dict[str, int], tmp_path: Path) -> None:
     path = create(tmp_path)
     with_header(path, **changed)
-    with pytest.raises(
-        ss.errors.InvalidFile, match="at byte 0: its header contradicts the file's length"
-    ):
+    with pytest.raises(ss.errors.InvalidFile, match="at byte 0: its header contradicts the"):
         journal.read(path)
 
 
@@ -202,14 +200,10 @@ def test_journals_follow_each_other(tmp_path: Path) -> None:
     write(create(tmp_path, first=2), [record()])
     assert [found.first for found in journal.chain(tmp_path, 0)] == [0, 2]
     assert [found.first for found in journal.chain(tmp_path, 2)] == [2]
-    with pytest.raises(
-        ss.errors.InvalidFile, match=r"lacks the episodes 2 to 2, before journal-0*2"
-    ):
+    with pytest.raises(ss.errors.InvalidFile, match=r"lacks the episodes 2 to 2, before"):
         list(journal.chain(tmp_path, 1))
     create(tmp_path, first=4)
-    with pytest.raises(
-        ss.errors.InvalidFile, match=r"lacks the episodes 4 to 4, before journal-0*4"
-    ):
+    with pytest.raises(ss.errors.InvalidFile, match=r"lacks the episodes 4 to 4, before"):
         list(journal.chain(tmp_path, 0))
     journal.place(tmp_path, 4).rename(journal.place(tmp_path, 3))  # its header says another number
     with pytest.raises(ss.errors.InvalidFile, match="lacks the episodes"):
@@ -237,9 +231,7 @@ def test_a_name_is_made_once_and_stays(tmp_path: Path) -> None:
 def test_a_journal_is_one_writers(tmp_path: Path) -> None:
     path = create(tmp_path)
     held = journal.lock(path)
-    with pytest.raises(
-        ss.errors.InUse, match=r"another process is writing to .*journal-000000000000"
-    ):
+    with pytest.raises(ss.errors.InUse, match=r"another process is writing to"):
         journal.lock(path)
     held.release()
     journal.lock(path).release()

@@ -12,7 +12,6 @@ import pytest
 
 import safespot as ss
 from safespot.errors import InvalidOption
-from safespot.training import progress
 
 
 def uniform(problem: ss.Problem, episodes: int = 50) -> ss.Uniform:
@@ -156,14 +155,6 @@ def test_a_notebook_gets_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> 
     assert 'value="50" max="50"' in shown[-1]["text/html"]
     assert "50 of 50 episodes" in shown[-1]["text/plain"]
     assert capsys.readouterr().err == ""
-
-
-def test_a_terminal_gets_a_line(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    monkeypatch.delitem(sys.modules, "IPython", raising=False)
-    bar = progress.Progress(10)
-    bar.show(10, 2.0)
-    bar.close()
-    assert capsys.readouterr().err == "\r10 of 10 episodes, 5 a second, 0 s left   \n"
 
 
 @pytest.mark.parametrize("guarded", [False, True])

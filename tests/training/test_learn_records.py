@@ -9,10 +9,6 @@ import pytest
 
 import safespot as ss
 from tests.support.trails import (
-    RANGES,
-    REWARD_RANGE,
-    SCALES,
-    SENSES,
     Trail,
     by_hand,
     example,
@@ -77,13 +73,6 @@ def test_what_is_recorded_when_going_on(record: Any, want: list[int]) -> None:
     # Sums begin anew with every call.
     gaps = run.optimum - trail.values[70:]
     np.testing.assert_allclose(run.regret, np.cumsum(gaps)[run.episodes - 71], rtol=1e-9, atol=1e-9)
-
-
-def test_one_episode_is_a_run() -> None:
-    problem = example()
-    run = ss.learn(problem, spot(problem, 10), 1)
-    assert run.episodes.tolist() == [1]
-    assert run.learner.episode == 2
 
 
 # --- Sums
@@ -170,25 +159,6 @@ def test_the_sums_have_both_signs() -> None:
     assert gaps.min() < 0.0 < gaps.max()
     short = np.diff(run.violations, axis=0)
     assert short.min() < 0.0 < short.max()
-
-
-def test_costs_and_ranges_scale_the_sums() -> None:
-    plain, costs = example(), example(units=True)
-    assert costs.cmdp.senses == tuple(SENSES)
-    assert costs.cmdp.reward_range == REWARD_RANGE
-    assert costs.cmdp.constraint_ranges == tuple(RANGES)
-    ours, theirs = (ss.learn(p, spot(p, 150), seed=1, record="all") for p in (costs, plain))
-    reward, constraints = SCALES
-    np.testing.assert_allclose(ours.policy, theirs.policy, rtol=0, atol=1e-12)
-    close(ours.regret, reward * theirs.regret)
-    close(ours.strong_regret, reward * theirs.strong_regret)
-    close(ours.violations, constraints * theirs.violations)
-    close(ours.strong_violations, constraints * theirs.strong_violations)
-    close(ours.multipliers, theirs.multipliers * reward / constraints)
-    close(ours.optimum, 3 * -2.0 + reward * theirs.optimum)
-    lower, upper = ours.threshold_bounds
-    assert (lower <= upper).all()
-    assert (ours.strong_violations >= ours.violations).all()
 
 
 def trapezoids(episodes: Array, losses: Array) -> Array:
