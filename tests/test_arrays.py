@@ -37,6 +37,7 @@ def test_an_episode_holds_what_it_was_made_of_and_nobody_writes_to_it(trusted: b
         with pytest.raises(ValueError, match="read-only"):
             kept[0] = 0
     assert episode == (ss.Episode.trusted(*arrays, clipped=2) if trusted else ss.Episode(**PARTS))
+    assert episode != "an episode"
     assert episode != ss.Episode(**PARTS | {"thresholds": [[0.0, 1.0], [0.5, 0.5]]})
 
 

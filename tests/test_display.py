@@ -70,13 +70,6 @@ def test_curves_lie_within_their_picture() -> None:
     assert "0 to 10" in drawn
 
 
-def test_an_interval_is_drawn_between_its_ends_and_0_where_it_is() -> None:
-    drawn = intervals({"a": (-1.0, 1.0), "b": (0.5, 3.0)})
-    assert '<line x1="60.0" x2="60.0" y1="0"' in drawn  # 0, a quarter of the way from -1 to 3
-    assert '<line x1="0.0" x2="120.0" y1="17.5" y2="17.5"' in drawn
-    assert '<line x1="90.0" x2="240.0" y1="52.5" y2="52.5"' in drawn
-
-
 def test_what_has_nothing_to_tell_is_its_name() -> None:
     class Plain(Displayed):
         pass

@@ -54,6 +54,11 @@ def test_a_guard_is_made_of_a_budget_and_a_baseline(tmp_path: Path) -> None:
     for name in ("safe.json", "safe.npy"):
         own = given.as_guard([3.0], str(tmp_path / name))
         assert own == {"guard": {"baseline": policy, "budget": 3.0}}
+    (tmp_path / "words.json").write_text("take the first")
+    wrong = [(None, "slater"), ([3.0], tmp_path / "words.json"), ([3.0], tmp_path / "absent.json")]
+    for budget, baseline in wrong:
+        with pytest.raises(ss.SafespotError, match=r"--budget|holds no policy|cannot read"):
+            given.as_guard(budget, str(baseline))
 
 
 # --- How it answers

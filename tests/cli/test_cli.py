@@ -101,6 +101,7 @@ def test_solve(tmp_path: Path) -> None:
         (["problems", "nothing"], "unknown problem"),
         (["run", "nothing"], "no file of that name either"),
         (["run", "nothing.csv"], "file not found"),
+        (["run", "machin", "--episodes", "many"], "several things are wrong"),
         (["run", "machine", "--episodes", "many"], "200k"),
         (["run", "machine", "--stance", "bold", "--episodes", "9"], "stance"),
         (
@@ -236,21 +237,6 @@ def test_own_files_are_solved_and_run(tmp_path: Path, monkeypatch: pytest.Monkey
     assert one.name.startswith("file-spot-30-seed0-")
 
 
-def test_sweep_of_a_file(tmp_path: Path) -> None:
-    (tmp_path / "small.toml").write_text(
-        'episodes = 50\nseeds = 1\n[problem]\nname = "bandit"\n'
-        '[[learners]]\nname = "spot"\noptions = { rho = 2.0 }\n'
-    )
-    found = answer(
-        "sweep", str(tmp_path / "small.toml"), "--out", str(tmp_path / "s"), "--workers", "1"
-    )
-    assert found["finished"] == 1
-    assert found["report"] == str(tmp_path / "s" / "report.html")
-    assert Path(found["report"]).stat().st_size > 10_000
-    (line,) = found["studies"][0]["lines"]
-    assert line["reward"]["low"] is None  # one seed has no interval
-
-
 @pytest.mark.parametrize("part", ["safespot.cli", "typer"])
 def test_ctrl_c_while_the_command_is_imported_ends_it_without_a_traceback(part: str) -> None:
     program = f"""
@@ -292,15 +278,6 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_resumes(tmp_path: Path) 
     done = command(*arguments)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["finished"] == 2
-
-
-def test_a_policy_is_written_where_it_was_asked_for(tmp_path: Path) -> None:
-    for name in ("best", "best.policy", "x[1].npy"):
-        answer("solve", "machine", "--policy", str(tmp_path / name))
-        assert np.load(tmp_path / name).ndim == 3
-    assert len(list(tmp_path.iterdir())) == 3
-    with pytest.raises(ss.errors.InvalidFile, match="cannot write"):
-        answer("solve", "machine", "--policy", str(tmp_path / "absent" / "best"))
 
 
 @pytest.mark.parametrize(

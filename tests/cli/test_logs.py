@@ -65,20 +65,6 @@ def test_propose_says_what_is_proven_and_writes_the_policy(log: str, tmp_path: P
     assert known["practice"]["subject"] == "policy"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["propose", "nothing.csv"], "file not found"),
-        (["propose", "log.xlsx"], "ends in .csv or .parquet"),
-        (["propose", "{log}", "-o", "wheels=4"], "unknown option 'wheels'"),
-        (["propose", "{log}", "--behaviour", "nothing.npy"], "cannot read nothing.npy"),
-    ],
-)
-def test_wrong_calls(log: str, arguments: list[str], words: str) -> None:
-    with pytest.raises(ss.SafespotError, match=words):
-        runner.invoke(cli.app, [a.format(log=log) for a in arguments], catch_exceptions=False)
-
-
 def test_solve_says_in_every_line_what_it_is(log: str) -> None:
     lines = said("solve", log, *OPTIONS).splitlines()
     assert all("300 episodes" in line for line in lines)

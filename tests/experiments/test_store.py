@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import shutil
-import signal
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -264,23 +262,6 @@ def test_a_claim_is_one_sweeps_alone(tmp_path: Path) -> None:
     assert second.take("a")
     second.release_all()
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_death_of_a_process_releases_its_claims(tmp_path: Path) -> None:
-    child = os.fork()
-    if child == 0:
-        theirs = Claims(tmp_path)
-        assert theirs.take("a")
-        (tmp_path / "taken").touch()
-        signal.pause()
-        theirs.release_all()
-    while not (tmp_path / "taken").exists():
-        pass
-    ours = Claims(tmp_path)
-    assert not ours.take("a")
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    assert ours.take("a")
 
 
 def test_a_claim_on_a_removed_file_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 import safespot as ss
+from safespot import files
 from safespot.experiments import Store, sweep
 from safespot.experiments import worker as work
 from safespot.experiments.progress import Progress
@@ -93,37 +95,15 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
     options: dict[str, Any] = {"env": environment, "cwd": tmp_path, "stderr": subprocess.DEVNULL}
     address = tmp_path / "scheduler.json"
-    dask = [sys.executable, "-m", "distributed.cli.dask_scheduler"]
-    worker = [sys.executable, "-m", "distributed.cli.dask_worker"]
+    common = ["--scheduler-file", str(address), "--no-dashboard"]
+    scheduler, worker = "--port 0 --host 127.0.0.1", "--no-nanny --nthreads 1"
+    parts = [("scheduler", scheduler), ("worker", worker), ("worker", worker)]
     processes = [
         subprocess.Popen(
-            [
-                *dask,
-                "--port",
-                "0",
-                "--no-dashboard",
-                "--scheduler-file",
-                address,
-                "--host",
-                "127.0.0.1",
-            ],
+            [sys.executable, "-m", f"distributed.cli.dask_{part}", *common, *more.split()],
             **options,
         )
-    ]
-    processes += [
-        subprocess.Popen(
-            [
-                *worker,
-                "--scheduler-file",
-                address,
-                "--no-nanny",
-                "--nthreads",
-                "1",
-                "--no-dashboard",
-            ],
-            **options,
-        )
-        for _ in range(2)
+        for part, more in parts
     ]
     try:
         deadline = time.monotonic() + 60
@@ -152,8 +132,20 @@ def test_dask_gives_the_same_bits_though_a_worker_is_killed(
 
 
 def test_a_killed_scheduler_is_a_typed_error_and_the_sweep_goes_on(
-    cluster: tuple[str, list[subprocess.Popen[bytes]]], want: dict[str, bytes], tmp_path: Path
+    cluster: tuple[str, list[subprocess.Popen[bytes]]],
+    want: dict[str, bytes],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    import distributed
+
+    class Impatient(distributed.Client):  # type: ignore[misc]
+        """Gives a lost scheduler eight seconds to come back, not thirty."""
+
+        def __init__(self, *given: Any, **options: Any) -> None:
+            super().__init__(*given, **{**options, "timeout": 8})
+
+    monkeypatch.setattr(distributed, "Client", Impatient)
     address, (scheduler, *_) = cluster
     heard = Heard(scheduler.kill)
     with pytest.raises(ss.SafespotError, match="the Dask scheduler does not answer any more"):
@@ -285,6 +277,41 @@ def test_wrong_calls_are_our_errors(options: dict[str, Any], tmp_path: Path) -> 
 # --- A full disk
 
 
+class Full(files.Disk):
+    """Takes so many bytes and no more."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+
+    def fill(self, file: Any, data: bytes) -> None:
+        super().fill(file, data[: self.room])
+        if len(data) > self.room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self.room -= len(data)
+
+
+@pytest.mark.parametrize(("room", "checkpoints"), [(0, True), (9_000, False), (18_000, True)])
+def test_a_full_disk_leaves_everything_readable_and_says_so(
+    room: int, checkpoints: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if checkpoints:
+        monkeypatch.setattr(work, "CHECKPOINT_SECONDS", 0.0)
+        monkeypatch.setattr(work, "REPORT_SECONDS", 0.0)
+    runs = tiny()
+    store = Store.create(tmp_path / "store")
+    whole = sweep_inline(tmp_path / "whole", runs)
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "disk", Full(room))
+        with pytest.raises(ss.errors.DiskError, match=r"No space left on device\..*are intact"):
+            sweep_inline(store.path, runs)
+    kept = contents(store.path)
+    assert len(kept) < len(runs)
+    assert kept.items() <= contents(whole.path).items()
+    assert not [name for name in leftovers(store.path) if name.endswith(".tmp")]
+    sweep_inline(store.path, runs)
+    assert contents(store.path) == contents(whole.path)
+
+
 # --- Ctrl-C
 
 
@@ -333,6 +360,3 @@ def test_a_script_without_a_guard_is_told_so(
     monkeypatch.setattr(multiprocessing.current_process(), "_inheriting", True, raising=False)
     with pytest.raises(ss.SafespotError, match="if __name__ == '__main__'"):
         sweep(TINY, tmp_path / "store")
-
-
-# --- What is shown

@@ -12,7 +12,7 @@ import pytest
 from gymnasium import spaces
 
 import safespot as ss
-from safespot.gym import Discretizer, ProblemEnv, Step, make_discretizer, warm_up
+from safespot.gym import ProblemEnv, make_discretizer, warm_up
 
 NOTHING = ss.gym.Ending(reward=0, constraints=0)
 COST = ss.Limit(sense="<=")
@@ -120,21 +120,6 @@ def test_signals_are_found_where_they_are(env: Corridor, declared: dict[str, Any
     assert played.thresholds.ravel().tolist() == [0.5, 0.5, 0.5]
 
 
-def test_functions_see_the_step_as_the_environment_shows_it() -> None:
-    seen: list[Step] = []
-
-    def reward(step: Step) -> float:
-        seen.append(step)
-        return 0.5
-
-    signals: Any = {"rewards": reward, "thresholds": lambda step: [0.125]}
-    box = ss.gym.BlackBox(Corridor(), horizon=2, signals=signals)
-    played = box.play(walk([1, 1], 3), np.full(2, 0.5))
-    assert played.rewards.tolist() == [0.5, 0.5]
-    assert played.thresholds.ravel().tolist() == [0.125, 0.125]
-    assert [step[:5] for step in seen] == [(0, 1, 1, 0.0, False), (1, 1, 2, 1.0, True)]
-
-
 @pytest.mark.parametrize("sample", [0.25, [0.25], np.array([0.25])])
 def test_a_step_may_lack_a_threshold_sample(sample: Any) -> None:
     box = ss.gym.BlackBox(
@@ -226,18 +211,6 @@ def test_wrong_declarations_are_refused(env: Any, declared: dict[str, Any], word
     with pytest.raises(ss.errors.InvalidOption, match=words):
         ss.gym.BlackBox(env, **declared)
     assert any(ss.gym.check_env(env, **declared))  # and told in words
-
-
-def test_a_missing_key_and_a_wrong_discretizer_are_errors() -> None:
-    sometimes = gymnasium.wrappers.TransformObservation(Corridor(), lambda o: o, spaces.Discrete(3))
-    box = ss.gym.BlackBox(sometimes, horizon=2, states=Discretizer(1, int))
-    with pytest.raises(ss.errors.InvalidEpisode, match="made state 1 of the observation 1"):
-        box.play(walk([1, 1], 1), np.full(2, 0.5))
-    corridor = Corridor(key="strain")
-    box = ss.gym.BlackBox(corridor, horizon=2, signals={"constraints": "strain"})
-    corridor.key = None
-    with pytest.raises(ss.errors.InvalidEpisode, match="step 0, constraints: info has no 'strain'"):
-        box.play(walk([0, 0], 3), np.full(2, 0.5))
 
 
 # Discretizers
@@ -422,17 +395,12 @@ def crash(*_: Any) -> Any:
 
 FAULTS: dict[str, tuple[Any, str]] = {
     "nan reward": (lambda s, r, e, c, i: (s, np.nan, e, c, i), "rewards: nan lies outside"),
-    "no reward": (lambda s, r, e, c, i: (s, None, e, c, i), "rewards: nan lies outside"),
     "wide reward": (lambda s, r, e, c, i: (s, 7.0, e, c, i), r"rewards: 7\.0 lies outside"),
-    "two rewards": (lambda s, r, e, c, i: (s, [0.5, 0.5], e, c, i), "rewards: expected 1 number"),
     "no cost": (lambda s, r, e, c, i: (s, r, e, c, {"threshold": 0.5}), "constraints: info has no 'cost'"),
     "nan cost": (lambda s, r, e, c, i: (s, r, e, c, {**i, "cost": np.nan}), r"constraints\[0\]: nan lies"),
     "wide threshold": (lambda s, r, e, c, i: (s, r, e, c, {**i, "threshold": -2.0}), r"thresholds\[0\]: -2\.0 lies"),
-    "two thresholds": (lambda s, r, e, c, i: (s, r, e, c, {**i, "threshold": [0.5, 1.0]}), "thresholds: expected 1"),
     "state outside": (lambda s, r, e, c, i: (3, r, e, c, i), "state: 3 is not one of the 3 numbers"),
-    "negative state": (lambda s, r, e, c, i: (-1, r, e, c, i), "state: -1 is not one of the 3 numbers"),
     "state array": (lambda s, r, e, c, i: (np.zeros(2), r, e, c, i), "state: TypeError was raised"),
-    "four elements": (lambda s, r, e, c, i: (s, r, e, i), "step: the environment's step returned 4"),
     "nothing": (lambda *_: None, "step: TypeError was raised"),
     "a crash": (crash, "step: RuntimeError was raised: the pump is stuck"),
 }  # fmt: skip
@@ -505,7 +473,7 @@ def test_an_error_of_the_environment_is_the_cause() -> None:
         ss.gym.BlackBox(Corridor, horizon=4)
 
 
-@pytest.mark.parametrize("info", [None, [], 3, "cost"])
+@pytest.mark.parametrize("info", [None, "cost"])
 @pytest.mark.parametrize("call", ["reset", "step"])
 @pytest.mark.parametrize("six", [False, True])
 def test_an_info_that_is_no_mapping_is_named(six: bool, call: str, info: Any) -> None:
@@ -537,24 +505,6 @@ def test_an_info_that_is_no_mapping_is_named(six: bool, call: str, info: Any) ->
 def test_a_sound_environment_is_found_sound() -> None:
     assert ss.gym.check_env(Corridor(), horizon=4, endings=NOTHING) == []
     assert ss.gym.check_env(ProblemEnv("triage")) == []
-
-
-def test_the_checker_plays_the_same_episodes_again() -> None:
-    """The seed is that of the first episode; the environment goes on with the noise that it has."""
-    seeds: list[Any] = []
-
-    class Seeded(Corridor):
-        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-            seeds.append(seed)
-            return super().reset(seed=seed, options=options)
-
-    box = ss.gym.BlackBox(Seeded(), horizon=4, endings=NOTHING)
-    seeds.clear()
-    assert ss.gym.check_env(box, episodes=3, seed=5) == []
-    assert seeds == [5, None, None]
-    seeds.clear()
-    ss.gym.evaluate_policy(box, np.full((4, 4, 2), [1.0, 0.0]), episodes=3, seed=6)
-    assert seeds == [6, None, None]
 
 
 def test_the_checker_says_what_is_missing_or_odd() -> None:

@@ -82,23 +82,6 @@ def test_early_ends_cost_nothing_where_steps_share_a_threshold() -> None:
     assert high - low <= 0.4
 
 
-def test_a_total_is_spread_over_all_steps_also_after_an_early_end() -> None:
-    box = ss.gym.BlackBox(
-        Ward("total", ends=0.5), horizon=H, endings=ss.gym.Ending(reward=0, constraints=0)
-    )
-    assert box.shows_thresholds
-    assert box.shows_totals
-    policy, rng = np.ones((H, 2, 2)) / 2, np.random.default_rng(0)
-    lengths = set()
-    for k in range(20):
-        played = box.play(policy, rng.random(H), 0 if k == 0 else None)
-        assert not np.isnan(played.thresholds).any()
-        assert np.ptp(played.thresholds) == 0.0
-        assert abs(played.thresholds.sum() - LIMIT) <= 0.4
-        lengths.add(int((played.states == 0).sum()))
-    assert len(lengths) > 2
-
-
 def test_what_no_total_can_be_is_refused() -> None:
     class Wrong(Ward):
         said: Any = 99.0

@@ -211,15 +211,6 @@ def test_the_policy_of_the_coming_episode_is_the_default() -> None:
     assert ss.certify(learner).covers(learner.policy)
 
 
-def test_tiny_problems_get_the_radii_of_a_smaller_delta() -> None:
-    tiny = ss.Spot(1, 1, 1, 1, episodes=2, rho=1.0, delta=0.9)
-    radii = model_bounds.proven(tiny.rates.radii)
-    assert math.exp(radii.L_p) == pytest.approx(20.0)
-    assert radii.L_r - radii.L_p == tiny.rates.radii.L_r - tiny.rates.radii.L_p
-    large = fed("default", 0)[1].rates.radii
-    assert model_bounds.proven(large).L_p == large.L_p
-
-
 def test_the_error_of_a_pair_by_its_definition() -> None:
     """After 0, 1, 2 and 20,000 visits, in the last step and in the one before; of the last pair one successor alone."""
     radii = model_bounds.proven(make_radii(2, 2, 2, 1, 100_000, 0.1))

@@ -204,13 +204,6 @@ def test_a_declared_range_decides_sooner() -> None:
     assert declared.episodes < 0.5 * plain.episodes
 
 
-def test_an_open_trial_ends_at_its_number() -> None:
-    found = ss.certify(toy(0.5, 1.0), SAFE, episodes=150)
-    assert found.verdict == ("unknown",)
-    assert found.episodes == 150
-    assert found.more[0] > 0.0
-
-
 # Where the episodes come from
 
 

@@ -20,15 +20,15 @@ from tests.support.edge_limits import run
 
 
 def test_models_at_the_edge() -> None:
-    tally = run(range(2_000))
+    tally = run(range(600))
     assert tally.problems == []
-    assert 1_500 < tally.feasible < 1_900
-    assert tally.exact > 300  # HiGHS' tolerances do not settle these
+    assert 450 < tally.feasible < 570
+    assert tally.exact > 80  # HiGHS' tolerances do not settle these
 
 
 @pytest.mark.slow
 def test_many_models_at_the_edge() -> None:
-    assert run(range(2_000, 102_000)).problems == []
+    assert run(range(600, 102_000)).problems == []
 
 
 def early_models(seed: int) -> list[Models]:

@@ -43,7 +43,7 @@ def observe(law: Any, mean: float, z: float) -> float:
 @pytest.mark.parametrize("law", LAWS, ids=repr)
 @pytest.mark.parametrize("mean", MEANS)
 def test_the_sample_mean_is_the_mean(law: Any, mean: float) -> None:
-    n = 20_000
+    n = 5_000
     z = np.empty(n)
     fill_noise(law, np.random.default_rng(1), z)
     x = np.array([observe(law, mean, float(v)) for v in z])
@@ -131,17 +131,6 @@ def test_a_signal_stays_in_its_range(
     assert 0.0 <= x <= 1.0
 
 
-def test_a_law_takes_as_many_numbers_whatever_its_parameter() -> None:
-    for one, other in (
-        (ss.signals.Beta(1), ss.signals.Beta(9)),
-        (ss.signals.Gaussian(1), ss.signals.Gaussian(9)),
-    ):
-        ours, theirs = np.empty(5), np.empty(5)
-        fill_noise(one, np.random.default_rng(0), ours)
-        fill_noise(other, np.random.default_rng(0), theirs)
-        np.testing.assert_array_equal(ours, theirs)
-
-
 @pytest.mark.parametrize(
     "wrong", [0, -1.0, np.nan, np.inf, -np.inf, "2", None, True, 1j, np.complex128(1), [1.0]]
 )
@@ -171,16 +160,6 @@ def test_wrong_problems_are_refused() -> None:
     for wrong in (3, [0.5]):
         with pytest.raises(ss.errors.InvalidModel, match="drift must be"):
             ss.signals.Signals(drift=wrong)
-
-
-def test_a_problem_is_frozen() -> None:
-    problem = ss.problems.make("bandit")
-    with pytest.raises(AttributeError, match="frozen"):
-        problem.cmdp = problem.cmdp
-    with pytest.raises(AttributeError):
-        problem.signals.rewards = ss.signals.Beta()  # type: ignore[misc]
-    with pytest.raises(ValueError, match="read-only"):
-        problem.alpha(1)[0, 0] = 0.0
 
 
 def drifting(first: int, last: int | None = None, **options: Any) -> ss.Problem:
@@ -250,6 +229,8 @@ def test_the_interface_is_all_that_a_learner_may_know() -> None:
     }  # fmt: skip
     assert triage.interface["start"] is None  # a distribution is to be learned
     assert triage.interface["action_mask"] is triage.cmdp.actions
+    with pytest.raises(AttributeError, match="frozen"):
+        triage.cmdp = triage.cmdp
     machine = ss.problems.make("machine").interface
     assert (machine["states"], machine["actions"], machine["horizon"]) == (2, 2, 2)
     assert (machine["constraints"], machine["start"]) == (1, 0)

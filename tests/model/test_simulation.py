@@ -18,7 +18,7 @@ from safespot.model.simulation import (
     set_stream_states,
     stream_states,
 )
-from safespot.model.transitions import pick, successor
+from safespot.model.transitions import pick
 from tests.support.models import Arguments, random_policy, tables, valid
 
 NOISY: list[Any] = [
@@ -230,16 +230,6 @@ def test_picking_inverts_the_cumulated_probabilities(weights: list[float], u: fl
     assert p[:k].sum() <= u + 1e-15
     assert u < p[: k + 1].sum() + 1e-15
     assert k == plain.py_func(p, u)
-
-
-def test_rounding_never_picks_what_has_no_probability() -> None:
-    # Ten tenths sum to less than one: the last positive entry takes what is left.
-    p = np.r_[np.full(10, 0.1), 0.0]
-    assert np.cumsum(p)[-1] < 1.0
-    assert pick(p, np.nextafter(1.0, 0.0)) == 9
-    P = ss.CMDP(np.tile(p, (11, 1, 1)), np.zeros((11, 1)), np.zeros((1, 11, 1)), [[0.0]]).model.P
-    assert successor(P, 0, 0, np.nextafter(1.0, 0.0)) == 9
-    assert successor(P, 0, 0, 0.0) == 0
 
 
 @pytest.mark.parametrize("seed", [-1, 1.0, "0", None, True, [1, 2]])

@@ -22,7 +22,7 @@ from typing import Any
 
 from studies.record import write_between
 
-from tests.reliability import kernel_faults, survival
+from tests.reliability import survival
 from tests.reliability.disks import InPlace, Power, Unnamed, Unsynced
 from tests.reliability.long_runs import long_run
 
@@ -62,19 +62,6 @@ def files_(share: float) -> Found:
         f"{fared['wrong']:,} wrong; no code was run",
         wrong,
     )  # fmt: skip
-
-
-def kernel(share: float) -> Found:
-    """Faults of system calls (strace)."""
-    if why := kernel_faults.available():
-        return Found(f"not done: {why}", [])
-    many, fared, wrong = kernel_faults.inject(min(1_000, int(1_000 * share) + 20))
-    return Found(
-        f"{many:,} faults and kills at {len(kernel_faults.CALLS)} kinds of calls: {fared['refused']:,} typed errors, "
-        f"{fared['went on']:,} without effect, {fared['killed']:,} kills; no acknowledged episode lost, every state "
-        "identical",
-        wrong,
-    )
 
 
 def kills(share: float) -> Found:
@@ -139,7 +126,6 @@ def determinism(share: float) -> Found:
 
 ORDEALS: dict[str, Callable[[float], Found]] = {
     "files": files_,
-    "kernel": kernel,
     "kills": kills,
     "power": power,
     "broken": broken,

@@ -249,13 +249,6 @@ def test_what_is_no_path_is_a_typed_error(
         assert str(path).startswith("absent") or path == "dir.csv"
 
 
-def test_a_folder_among_the_claims_is_a_typed_error(tmp_path: Path) -> None:
-    store = ss.experiments.Store.create(tmp_path / "store")
-    (store.claims / "folder").mkdir()
-    with pytest.raises(ss.errors.InvalidFile, match=r"cannot lock .*folder: Is a directory"):
-        store.tidy()
-
-
 def test_no_name_in_json_is_taken_for_a_path(stores: list[ss.experiments.Store]) -> None:
     for name in ("../../x", "a/b", "", ".", "*"):
         with pytest.raises(ss.errors.UnknownName):
@@ -266,3 +259,10 @@ def test_no_name_in_json_is_taken_for_a_path(stores: list[ss.experiments.Store])
         "store": 3,
         "safespot": ss.__version__,
     }
+
+
+def test_a_folder_among_the_claims_is_a_typed_error(tmp_path: Path) -> None:
+    store = ss.experiments.Store.create(tmp_path / "store")
+    (store.claims / "folder").mkdir()
+    with pytest.raises(ss.errors.InvalidFile, match=r"cannot lock .*folder: Is a directory"):
+        store.tidy()

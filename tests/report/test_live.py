@@ -12,10 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import safespot as ss
-from safespot import cli
 from safespot.experiments import Store
 from safespot.experiments.locks import Claims
 from safespot.report.server import Server, Watched, serve
@@ -144,15 +142,6 @@ def test_a_store_is_told_as_far_as_it_is(tmp_path: Path) -> None:
     (study,) = found["studies"]
     assert {len(row) for row in study["table"]["rows"]} == {len(study["table"]["heads"])}
     assert "Regret and violation" in (watched.report() or "")
-
-
-def test_a_copy_of_a_store_without_its_claims_can_be_watched(tmp_path: Path) -> None:
-    """Programs that copy folders may leave out what is empty."""
-    store = Store.create(tmp_path / "store")
-    sweep_inline(store.path, tiny()[:1])
-    store.claims.rmdir()
-    done = CliRunner().invoke(cli.app, ["watch", str(store.path), "--json"], catch_exceptions=False)
-    assert json.loads(done.stdout)["said"] == ["1 run finished; nobody is at work."]
 
 
 def asked(address: str) -> tuple[int, str]:

@@ -101,10 +101,6 @@ def test_the_epochs_are_those_of_the_learner(folder: Path, study: findings.Study
     assert set(table["group"]) == {0, 1, 2, 3}  # SPOT and the uniform policy have no phases
 
 
-def test_nothing_is_tried_where_something_is_certified(folder: Path, study: findings.Study) -> None:
-    assert trials.try_proposal(Store(folder), study) is None
-
-
 def test_what_nothing_certified_is_tried(tmp_path: Path) -> None:
     young = made(tmp_path / "s", 4, learners=compared(["spot-epochs"], [], {}), seeds=1)
     found = trials.try_proposal(Store(tmp_path / "s"), young)
@@ -143,8 +139,7 @@ def test_the_page_shows_epochs_and_meter(tab: Tab) -> None:
     assert "To deploy" in tab.page.locator(".verdict").first.inner_text()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 800, 1400])
+@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (800, "dark"), (1400, "light")])
 def test_no_two_labels_of_a_chart_overlap(
     folder: Path, study: findings.Study, browser: Any, width: int, scheme: str
 ) -> None:

@@ -171,6 +171,18 @@ async def test_what_comes_after_the_end_comes_too_late(client: Client) -> None:
     assert 1 <= client.desk.counts["groups"] <= 2
 
 
+async def test_an_episode_that_has_expired_takes_nothing_more(client: Client) -> None:
+    await client.start("first")  # it holds the other back
+    path = await client.start("a")
+    await client.post(f"{path}/decisions", {"step": 0, "state": 0})
+    for _ in range(2):
+        assert (await client.post(f"{path}/expire"))[0] == 200
+    assert (client.desk.open, client.desk.held_back) == (1, 1)
+    for what, body in (("outcomes", outcome(0)), ("decisions", {"step": 1, "state": 0})):
+        status, answer = await client.post(f"{path}/{what}", body)
+        assert (status, answer["error"]["code"]) == (410, "expired")
+
+
 async def test_no_more_episodes_wait_than_may(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

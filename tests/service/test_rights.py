@@ -81,9 +81,11 @@ async def test_a_failure_shows_no_traceback(
 ) -> None:
     path = await client.start("a")
     monkeypatch.setattr(client.desk, "decide", lambda *_: 1 / 0)
-    status, answer = await client.post(f"{path}/decisions", {"step": 0, "state": 0})
-    assert (status, answer["error"]["code"]) == (500, "internal")
-    assert "Zero" not in json.dumps(answer)
+    monkeypatch.setattr("safespot.service.app._evidence", lambda _: 1 / 0)
+    decided = await client.post(f"{path}/decisions", {"step": 0, "state": 0})
+    for status, answer in (decided, await client.get("/evidence")):
+        assert (status, answer["error"]["code"]) == (500, "internal")
+        assert "Zero" not in json.dumps(answer)
 
 
 async def test_what_is_told_of_the_state(client: Client) -> None:

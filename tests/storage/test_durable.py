@@ -75,6 +75,7 @@ def test_it_reads_and_acts_as_the_learner_does(tmp_path: Path) -> None:
         for name in ("policy", "threshold_bounds"):
             np.testing.assert_array_equal(getattr(learner, name), getattr(plain, name))
         assert learner.episode == 16
+        assert "<td" in learner._repr_html_()
         assert learner.interface.arguments == plain.interface.arguments
         one, two = (
             [it.act(h, 1, np.random.default_rng(h)) for h in range(H)] for it in (learner, plain)
@@ -119,14 +120,6 @@ def test_two_snapshots_and_all_journals_are_kept(tmp_path: Path) -> None:
     assert list(journal.numbered(tmp_path / "it", "snapshot")) == [20, 30]
     assert list(journal.numbered(tmp_path / "it", "journal")) == [0, 10, 20, 30]
     assert len(list((tmp_path / "it").iterdir())) == 8  # and the owner and the identity
-
-
-def test_journals_before_the_snapshots_may_go(tmp_path: Path) -> None:
-    plain = begin(tmp_path / "it", 35)
-    for number in (0, 10):
-        journal.place(tmp_path / "it", number).unlink()
-    assert same(tmp_path / "it", plain)
-    assert ss.logs.export_episodes(tmp_path / "it", tmp_path / "trail.parquet") == 15
 
 
 def test_learn_takes_one_in_an_environment(tmp_path: Path) -> None:
@@ -202,16 +195,6 @@ def test_another_configuration_is_refused_and_named(tmp_path: Path) -> None:
     with ss.open(tmp_path / "it", SPOT.make()) as learner:  # it was not harmed, nor left locked
         assert learner.episode == 4
     del error  # whose frames hold what was not released
-
-
-def test_an_array_among_the_options_counts(tmp_path: Path) -> None:
-    subject = Subject("fixed", "masked")
-    begin(tmp_path / "it", 3, subject)
-    with pytest.raises(ss.errors.InvalidOption, match="policy is an array there and an array here"):
-        ss.open(
-            tmp_path / "it",
-            subject.make(policy=subject.mask / subject.mask.sum(axis=2, keepdims=True)),
-        )
 
 
 @pytest.mark.parametrize("given", ["spot", 3, ss.Spot])
@@ -368,23 +351,6 @@ def test_a_torn_end_is_cut_off_with_a_warning(kept: int, torn: int, five: Five) 
         assert digest(learner.learner) == after(kept + 1)
 
 
-@pytest.mark.parametrize("more", [0, 7])
-def test_a_journal_that_was_cut_short_goes_on(
-    more: int,
-    five: Five,
-) -> None:
-    folder, path, after = five
-    path.write_bytes(path.read_bytes()[: START + 2 * LENGTH + more])
-    said = rf"Lost: whatever stood from byte {START + 2 * LENGTH} on, since the file is \d+ bytes too short"
-    with pytest.warns(UserWarning, match=said):
-        learner = ss.open(folder)
-    with learner:
-        for e in episodes(5)[2:]:
-            learner.observe(e)
-    with ss.open(folder) as learner:
-        assert digest(learner.learner) == after(5)
-
-
 @pytest.mark.parametrize("place", [0, 3, 4, 40, LENGTH - 20, LENGTH - 1])
 @pytest.mark.parametrize("record", [0, 3])
 def test_damage_in_the_middle_is_an_error_that_names_the_place(
@@ -509,11 +475,6 @@ def test_a_trail_needs_episodes_and_a_name_that_says_how(tmp_path: Path) -> None
         ss.logs.export_episodes(tmp_path / "it", tmp_path / "absent" / "trail.csv")
 
 
-def test_a_record_is_as_long_as_it_says() -> None:
-    for H_, m in ((1, 1), (3, 2), (20, 5)):
-        assert journal.record_length(H_, m) == journal.record_type(H_, m).itemsize
-
-
 # --- Warm start
 
 
@@ -626,29 +587,6 @@ def test_a_group_may_be_torn_anywhere_but_not_what_was_synced_before_it(tmp_path
 
 
 # --- What is refused where it is called, and what belongs to another learner
-
-
-@pytest.mark.parametrize("records", [[0], [1], [0, 1, 2], [4]])
-def test_records_of_another_learner_are_no_records(records: list[int], tmp_path: Path) -> None:
-    """Two learners of one kind: a record of one in the other's journal is damage, wherever it stands."""
-    begin(tmp_path / "one", 5)
-    with ss.open(tmp_path / "two", SPOT.make()) as learner:
-        for e in reversed(episodes(5)):
-            learner.observe(e)
-    one, two = (journal.place(tmp_path / name, 0) for name in ("one", "two"))
-    data = bytearray(one.read_bytes())
-    for k in records:
-        place = slice(START + k * LENGTH, START + (k + 1) * LENGTH)
-        data[place] = two.read_bytes()[place]
-    one.write_bytes(data)
-    if records == [4]:  # what stands at the end may be torn, and is said to be lost
-        with pytest.warns(UserWarning, match="torn end"):
-            learner = ss.open(tmp_path / "one")
-        with learner:
-            assert digest(learner.learner) == digest(SPOT.run(SPOT.make(), 1, 4))
-        return
-    with pytest.raises(ss.errors.InvalidFile, match="damaged"):
-        ss.open(tmp_path / "one")
 
 
 class Forgetful(files.Disk):

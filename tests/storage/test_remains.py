@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -87,19 +88,6 @@ def test_doubts_come_from_the_journal_before_where_a_snapshot_has_none(tmp_path:
         assert learner.learner.doubts.clipped == 10
 
 
-def test_doubts_of_the_learner_that_is_given_stay(tmp_path: Path) -> None:
-    folder, given = tmp_path / "it", SPOT.make()
-    given.doubts.rejected = 3
-    with ss.open(folder, given) as learner:
-        assert learner.learner.doubts.rejected == 3
-    journal.place(folder, 0).unlink()  # as where a process dies before it is made
-    with ss.open(folder, given) as learner:
-        assert learner.learner.doubts.rejected == 3
-    journal.place(folder, 0).unlink()
-    with ss.open(folder) as learner:  # nobody says what they were
-        assert learner.episode == 1
-
-
 def test_names_that_a_killed_process_gave_are_on_the_disk_before_anything_is_acknowledged(
     tmp_path: Path,
 ) -> None:
@@ -143,17 +131,6 @@ def test_a_replay_finds_the_policies_again_that_played_or_says_so(tmp_path: Path
         learner.observe_group([journal.EpisodeRecord(episodes(1)[0], np.full(H, 0.123), own)])
         with pytest.raises(ss.errors.InvalidFile, match="episode 1 was not played by the"):
             list(learner.replay())
-
-
-def test_the_owner_file_says_who_has_it_open_now(tmp_path: Path) -> None:
-    """However long the text of the one before was."""
-    folder = tmp_path / "it"
-    begin(folder, 1)
-    (folder / "owner").write_text("process 1 on a machine with a very long name" * 5)
-    with ss.open(folder):
-        said = (folder / "owner").read_text()
-        assert said.startswith("process ")
-        assert "long name" not in said
 
 
 def test_an_owner_that_cannot_be_read_is_in_use_all_the_same(
@@ -210,3 +187,18 @@ def test_rows_are_counted_before_they_are_read(
         tables.check_rows(database, paths[:1], 3)
         with pytest.raises(ss.errors.InvalidFile, match=r"b\.parquet asks for 1,200 bytes"):
             tables.check_rows(database, paths[1:], 5)
+
+
+def test_a_trail_that_cannot_be_written_is_an_error_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin(tmp_path / "it", 1)
+    with pytest.raises(ss.errors.InvalidFile, match=r"cannot write .*trail\.csv: No such file"):
+        ss.logs.export_episodes(tmp_path / "it", tmp_path / "nowhere" / "trail.csv")
+
+    def full(*_: Any, **__: Any) -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("tempfile.TemporaryDirectory", full)
+    with pytest.raises(ss.errors.DiskError, match="temporary files: No space left on device"):
+        ss.logs.export_episodes(tmp_path / "it", tmp_path / "trail.csv")

@@ -190,26 +190,3 @@ def test_a_callback_reads_its_learner_and_does_not_teach_it(guarded: bool) -> No
         rest = ss.learn(machine, ours, 20)  # it goes on afterwards
         assert rest.values[-1] == whole.values[-1]
         assert np.array_equal(ours.statistics.n, whole.learner.statistics.n)
-
-
-def test_a_callback_does_not_write_to_a_durable_learner(tmp_path: Path) -> None:
-    machine = ss.problems.make("machine")
-    episode = ss.play(machine, [[1, 0], [1, 0]], ss.streams(0), 1)
-    with ss.open(tmp_path / "it", uniform(machine)) as durable:
-        with pytest.raises(ss.errors.InUse):
-            ss.learn(
-                ss.gym.ProblemEnv("machine"),
-                durable,
-                9,
-                callback=lambda _: durable.observe(episode),
-            )
-        durable.observe(episode)
-        assert durable.episode == 3
-
-
-def test_another_learner_may_be_trained_in_a_callback() -> None:
-    machine, other = ss.problems.make("machine"), uniform(ss.problems.make("machine"))
-    ss.learn(
-        machine, uniform(machine), 10, record="all", callback=lambda _: ss.learn(machine, other, 2)
-    )
-    assert other.episode == 21

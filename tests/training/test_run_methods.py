@@ -130,11 +130,6 @@ def test_a_multiplier_at_its_bound_is_diagnosed() -> None:
     assert "rho" not in told(free)
 
 
-def test_known_limits_and_fixed_policies_leave_nothing_to_say_of_themselves(run: ss.Run) -> None:
-    assert "threshold_scale" not in told(spot(ss.problems.make("machine"), thresholds=[1.0]))
-    assert "policy_step" not in told(run)
-
-
 def test_a_good_run_has_no_findings() -> None:
     machine = ss.problems.make("machine")
     best = ss.Fixed(**machine.interface, episodes=30, policy=ss.solve(machine.cmdp).policy)
