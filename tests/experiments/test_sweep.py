@@ -143,7 +143,8 @@ def test_a_killed_scheduler_is_a_typed_error_and_the_sweep_goes_on(
         """Gives a lost scheduler eight seconds to come back, not thirty."""
 
         def __init__(self, *given: Any, **options: Any) -> None:
-            super().__init__(*given, **{**options, "timeout": 8})
+            super().__init__(*given, **options)
+            self._timeout = 8
 
     monkeypatch.setattr(distributed, "Client", Impatient)
     address, (scheduler, *_) = cluster

@@ -84,7 +84,7 @@ def test_hints_that_contradict_what_was_declared(
     assert bits(ss.learners.load(tmp_path / "contradicted")) == bits(again)
 
 
-@pytest.mark.parametrize("variant", ["default", "guarded"])
+@pytest.mark.parametrize("variant", ["guarded"])
 def test_a_durable_learner_of_many_phases_can_be_opened(
     variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -137,7 +137,7 @@ def test_kept_agrees_with_the_store(store: Store, study: findings.Study) -> None
         assert study.kept(line) == [found <= 1e-3 * 2 * 4]
 
 
-@pytest.fixture(scope="module", params=["machine", "triage", "random"])
+@pytest.fixture(scope="module", params=["triage", "random"])
 def recorded_apart(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The same runs twice: every episode recorded, and few of them; limits of both senses, and one that moves."""
     problem: dict[str, Any] = {"name": request.param}

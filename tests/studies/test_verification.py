@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from studies.claims import inference, sizes, verify, verifying
+from studies.claims import duality, fresh, inference, sizes, verify, verifying
 from studies.claims.inference import Interval
 from studies.claims.measurements import Measurements, Trace, read_measurements
 from studies.claims.sizes import Size, is_audited, shipped_runs
@@ -219,6 +219,8 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
         return runs
 
     monkeypatch.setattr(verifying, "shipped_runs", few)
+    monkeypatch.setitem(duality.MODELS, Size.quick, 2)
+    monkeypatch.setitem(fresh.RUNS, Size.quick, 3)
 
 
 def inline(runs: Sequence[RunSpec], out: Any, *rest: Any) -> Any:
