@@ -37,6 +37,8 @@ def test_an_episode_holds_what_it_was_made_of_and_nobody_writes_to_it(trusted: b
         with pytest.raises(ValueError, match="read-only"):
             kept[0] = 0
     assert episode == (ss.Episode.trusted(*arrays, clipped=2) if trusted else ss.Episode(**PARTS))
+    assert episode != "an episode"
+    assert episode != ss.Episode(**PARTS | {"thresholds": [[0.0, 1.0], [0.5, 0.5]]})
 
 
 @pytest.mark.parametrize(
@@ -44,7 +46,17 @@ def test_an_episode_holds_what_it_was_made_of_and_nobody_writes_to_it(trusted: b
     [
         ("actions", [[0, 1]], r"list of whole numbers; got type int64 with shape \(1, 2\)"),
         ("actions", [0.0, 1.0], "list of whole numbers; got type float64"),
+        ("actions", [True, False], "list of whole numbers"),
+        ("actions", [], "actions must be"),
+        ("actions", np.empty(0, int), "at least one step"),
+        ("actions", [0, 1, 1], "constraints have shape"),
+        ("states", [0, 1], "states have shape"),
         ("states", [0, -1, 2], "states at step 1 is -1"),
+        ("states", [[0], [1, 2]], "states must be a list of whole numbers"),
+        ("states", np.array([0, 1, 2**63], np.uint64), "states at step 2"),
+        ("rewards", [0.5, np.nan], r"rewards\[1\] is nan"),
+        ("rewards", ["a", "b"], "rewards must be an array of real numbers"),
+        ("constraints", [[0.5, np.inf], [0.5, 0.5]], r"constraints\[0, 1\] is inf"),
         ("thresholds", [[0.0, 1.0]], "thresholds have shape"),
         ("thresholds", [[0.0, np.nan], [np.nan, np.nan]], "thresholds at step 0"),
     ],

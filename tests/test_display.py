@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pytest
 
 import safespot as ss
 from safespot.display import Displayed, curves, intervals, line, said, table
@@ -69,18 +68,6 @@ def test_curves_lie_within_their_picture() -> None:
     drawn = curves([1, 10, 100], {"a": [0.0, 5.0, 10.0]})
     assert 'points="0.0,70.0 120.0,35.0 240.0,0.0"' in drawn
     assert "0 to 10" in drawn
-
-
-@pytest.mark.parametrize(("low", "color"), [(0.5, "#1b9e77"), (-0.5, "#d95f02")])
-def test_an_interval_below_zero_has_another_color(low: float, color: str) -> None:
-    assert color in intervals({"a": (low, 1.0)})
-
-
-def test_an_interval_is_drawn_between_its_ends_and_0_where_it_is() -> None:
-    drawn = intervals({"a": (-1.0, 1.0), "b": (0.5, 3.0)})
-    assert '<line x1="60.0" x2="60.0" y1="0"' in drawn  # 0, a quarter of the way from -1 to 3
-    assert '<line x1="0.0" x2="120.0" y1="17.5" y2="17.5"' in drawn
-    assert '<line x1="90.0" x2="240.0" y1="52.5" y2="52.5"' in drawn
 
 
 def test_what_has_nothing_to_tell_is_its_name() -> None:

@@ -67,12 +67,6 @@ def test_wrong_names_are_refused_everywhere(wrong: dict[str, Any], words: str) -
         ss.Uniform(**interface, episodes=10)
 
 
-def test_the_limits_may_share_a_unit_but_not_a_name() -> None:
-    triage = ss.problems.make("triage").names
-    assert triage.unit(0) == triage.unit(1)
-    assert triage.limit(0) != triage.limit(1)
-
-
 @pytest.mark.parametrize("name", ss.problems.names())
 def test_ready_problems_have_names(name: str) -> None:
     problem = ss.problems.make(name)
@@ -84,17 +78,6 @@ def test_ready_problems_have_names(name: str) -> None:
         cmdp.S, cmdp.A, cmdp.m,
     ]  # fmt: skip
     assert all(names.unit(i) for i in range(cmdp.m))
-
-
-def test_names_of_dosing_are_those_of_its_table() -> None:
-    from safespot.problems import dosing
-    from safespot.problems.dosing.tumor import Body
-
-    names = ss.problems.make("dosing").names
-    body = Body(normal=1.0, tumor=0.12, immune=0.1, drug=0.5)
-    assert names.state(dosing.state_of(body)) == "tumor 0.1 to 0.15, much drug"
-    assert names.state(dosing.DEATH) == "death"
-    assert [names.action(a) for a in (0, 3)] == ["no dose", "dose 3/4"]
 
 
 def test_they_travel_with_the_interface(tmp_path: Path) -> None:
@@ -156,12 +139,3 @@ def test_logs_and_their_models_take_them(tmp_path: Path) -> None:
         key: problem.interface[key] for key in KEYS
     }
     assert ss.logs.empirical_model(log).cmdp.names == problem.names
-
-
-def test_a_durable_learner_is_the_same_by_another_name(tmp_path: Path) -> None:
-    learner = ss.Uniform(**ss.Problem(ward()).interface, episodes=50)
-    with ss.open(tmp_path / "ward", learner):
-        pass
-    renamed = ss.Uniform(**ss.Problem(ward(**WARD)).interface, episodes=50)
-    with ss.open(tmp_path / "ward", renamed) as kept:
-        assert kept.episode == 1

@@ -180,15 +180,6 @@ def test_no_other_module_asks_for_a_system_s_own_calls() -> None:
             assert [name for name in own if name in text] == [], source
 
 
-def test_a_lock_is_one_s_own_until_it_is_released(tmp_path: Path) -> None:
-    path = tmp_path / "lock"
-    first = syscalls.take_lock(path, create=True)
-    assert first is not None
-    assert syscalls.take_lock(path) is None  # another open file, though of this process
-    first.release()
-    assert syscalls.take_lock(path) is not None
-
-
 def test_a_lock_is_at_its_path_while_that_names_the_same_file(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     lock = syscalls.take_lock(path, create=True)

@@ -141,15 +141,6 @@ def test_the_sum_of_bonuses_bounds_every_run() -> None:
     assert total <= bound <= 1.3 * total
 
 
-def test_the_strong_violation_of_trials_grows_as_the_root_of_their_number() -> None:
-    bounds = [theory.trial_violation(T, 4.0) for T in (10**10, 10**12)]
-    assert 10.0 < bounds[1] / bounds[0] < 13.0  # logarithms beyond 10
-    level = math.log(4 * 2 * 3 / (0.9 * 0.05))
-    whole = 33 / 32 * 8.0 * (2 * theory.trial_width(2, level) + 2.0 * theory.trial_width(1, level))
-    assert theory.trial_violation(4, 8.0) == min(whole + 3 * 8.0, 32.0)
-    assert theory.trial_violation(10**8, 4.0, m=3) > theory.trial_violation(10**8, 4.0)
-
-
 @pytest.mark.parametrize("p", [0.5, 0.02, 0.0])
 def test_bounds_of_a_trial_are_no_further_apart_than_proven(p: float) -> None:
     """The width that the proof speaks of, with the weights that were used, and its worst case."""

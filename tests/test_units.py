@@ -167,10 +167,3 @@ def test_a_learners_ranges_say_the_same() -> None:
 def test_wrong_ranges_of_a_learner_are_its_own_error(wrong: Any) -> None:
     with pytest.raises(ss.errors.InvalidOption):
         units_of_interface(1, ">=", wrong, error=ss.errors.InvalidOption)
-
-
-@pytest.mark.parametrize("thresholds", [[0.5, 0.5], [[0.5, 0.5]], [[[0.5]]], 0.5])
-def test_thresholds_of_another_shape_are_refused(thresholds: Any) -> None:
-    cmdp = ss.problems.make("triage", horizon=3).cmdp  # two limits
-    with pytest.raises(ss.errors.InvalidModel, match="thresholds have shape"):
-        cmdp.with_thresholds([thresholds] if np.ndim(thresholds) == 1 else thresholds)

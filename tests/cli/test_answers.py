@@ -54,6 +54,11 @@ def test_a_guard_is_made_of_a_budget_and_a_baseline(tmp_path: Path) -> None:
     for name in ("safe.json", "safe.npy"):
         own = given.as_guard([3.0], str(tmp_path / name))
         assert own == {"guard": {"baseline": policy, "budget": 3.0}}
+    (tmp_path / "words.json").write_text("take the first")
+    wrong = [(None, "slater"), ([3.0], tmp_path / "words.json"), ([3.0], tmp_path / "absent.json")]
+    for budget, baseline in wrong:
+        with pytest.raises(ss.SafespotError, match=r"--budget|holds no policy|cannot read"):
+            given.as_guard(budget, str(baseline))
 
 
 # --- How it answers
@@ -155,28 +160,6 @@ def test_ctrl_c_says_where_what_is_done_lies(
 
 
 # --- Logs
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> str:
-    problem, noise = ss.problems.make("bandit"), ss.streams(0)
-    coin = np.full((problem.cmdp.H, problem.cmdp.S, problem.cmdp.A), 1.0 / problem.cmdp.A)
-    ss.write_log(tmp_path / "log.csv", [ss.play(problem, coin, noise, t) for t in range(1, 101)])
-    return str(tmp_path / "log.csv")
-
-
-def test_a_limit_of_a_log_is_given_or_lies_between_what_the_log_proves(log: str) -> None:
-    text, found = told("solve", log), answer("solve", log)
-    (limit,) = found["limits"]
-    low, high = limit["proven"]
-    assert low < high
-    value = f"{limit['name']} in {found['of']}: {limit['value']:.6g} {limit['sense']} {limit['limit']:.6g}, "
-    assert f"{value}standard error {limit['standard_error']:.2g}, multiplier " in text
-    assert f"lies in [{low:.4g}, {high:.4g}]" in text
-    assert "is given" not in text
-    known = told("solve", log, "-o", "thresholds=[0.5]")
-    assert "is given: 0.5" in known
-    assert "lies in" not in known
 
 
 # --- Reports

@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 
 import safespot as ss
 from safespot import cli
-from safespot.cli.given import read_policy
 
 runner = CliRunner()
 COIN = np.full((2, 2), 0.5)
@@ -64,32 +63,6 @@ def test_propose_says_what_is_proven_and_writes_the_policy(log: str, tmp_path: P
     np.save(tmp_path / "coin.npy", COIN)
     known = answer("propose", log, *OPTIONS, "--behaviour", str(tmp_path / "coin.npy"))
     assert known["practice"]["subject"] == "policy"
-
-
-def test_a_policy_is_written_as_what_its_file_is_called(log: str, tmp_path: Path) -> None:
-    for name in ("next.npy", "next.json"):
-        answer("propose", log, *OPTIONS, "--out", str(tmp_path / name))
-    lists = json.loads((tmp_path / "next.json").read_text())
-    np.testing.assert_array_equal(lists, np.load(tmp_path / "next.npy"))
-    # It is read again as it was written: as a baseline, or as the policy that made a log.
-    assert read_policy(str(tmp_path / "next.json")) == lists
-    (tmp_path / "coin.json").write_text(json.dumps(COIN.tolist()))
-    known = answer("propose", log, *OPTIONS, "--behaviour", str(tmp_path / "coin.json"))
-    assert known["practice"]["subject"] == "policy"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["propose", "nothing.csv"], "file not found"),
-        (["propose", "log.xlsx"], "ends in .csv or .parquet"),
-        (["propose", "{log}", "-o", "wheels=4"], "unknown option 'wheels'"),
-        (["propose", "{log}", "--behaviour", "nothing.npy"], "cannot read nothing.npy"),
-    ],
-)
-def test_wrong_calls(log: str, arguments: list[str], words: str) -> None:
-    with pytest.raises(ss.SafespotError, match=words):
-        runner.invoke(cli.app, [a.format(log=log) for a in arguments], catch_exceptions=False)
 
 
 def test_solve_says_in_every_line_what_it_is(log: str) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import safespot as ss
-from safespot.data.logs import columns
 
 
 def rows(**columns: Any) -> dict[str, Any]:
@@ -65,28 +64,3 @@ def test_starts() -> None:
     )
     error, _ = model.standard_errors([[1.0], [1.0]])
     assert error == pytest.approx(math.sqrt(0.25 * 0.75 / 80))
-
-
-@pytest.mark.slow
-def test_they_are_the_spread_of_values_over_many_logs() -> None:
-    problem = ss.problems.make("random", states=4, actions=2, horizon=4, seed=3)
-    cmdp = problem.cmdp
-    uniform = np.full((4, 2), 0.5)
-    policy = np.tile([0.7, 0.3], (4, 1))
-    values, errors = [], []
-    for seed in range(200):
-        noise = ss.streams(seed)
-        played = [ss.play(problem, uniform, noise, t) for t in range(1, 201)]
-        model = ss.logs.empirical_model(
-            ss.read_log(columns(played), **problem.interface), stationary=True
-        )
-        found = ss.evaluate(model.cmdp, policy)
-        values.append([found.value, *found.constraints])
-        one, more = model.standard_errors(policy)
-        errors.append([one, *more])
-    spread, said = np.std(values, axis=0), np.mean(errors, axis=0)
-    np.testing.assert_allclose(said, spread, rtol=0.2)  # the spread itself is known to 5 %
-    truth = ss.evaluate(cmdp, policy)
-    np.testing.assert_allclose(
-        np.mean(values, axis=0), [truth.value, *truth.constraints], atol=4 * max(spread) / 14
-    )

@@ -29,11 +29,6 @@ def rows(page: str) -> list[list[str]]:
 MAP = [row for row in rows("paper-map.md") if row[2] != "code"]
 
 
-def test_the_map_is_a_table_of_four_columns() -> None:
-    assert len(MAP) > 30
-    assert {len(row) for row in MAP} == {4}
-
-
 @pytest.mark.parametrize("name", sorted({row[2] for row in MAP}))
 def test_code_in_the_map_exists(name: str) -> None:
     match = re.fullmatch(r"`([\w.]+)`", name)
@@ -107,16 +102,6 @@ def test_every_option_of_a_problem_is_documented(name: str) -> None:
         assert f"`{option}" in section, option
 
 
-def test_every_command_is_in_the_page_on_the_command() -> None:
-    from typer.main import get_command
-
-    from safespot.cli import app
-
-    told = {row[0] for row in rows("command.md")}
-    for name in get_command(app).commands:  # type: ignore[attr-defined]
-        assert any(first.startswith(f"`safespot {name}") for first in told), name
-
-
 def test_the_packages_are_listed_in_the_order_of_their_layers() -> None:
     """README and architecture name every package and module, from the lowest of the linter's layers up."""
     contracts = tomllib.loads((DOCS.parent / "pyproject.toml").read_text())["tool"]["importlinter"]
@@ -137,20 +122,3 @@ def test_the_packages_are_listed_in_the_order_of_their_layers() -> None:
         assert sorted(named) == sorted(height)
         heights = [height[name] for name in named]
         assert heights == sorted(heights)
-
-
-def test_kernel_names_in_the_notation_are_in_the_code() -> None:
-    source = Path(importlib.import_module("safespot").__file__ or "").parent
-    words = set()
-    for file in source.rglob("*.py"):
-        words |= set(re.findall(r"\w+", file.read_text()))
-    named = set()
-    for row in rows("notation.md"):
-        if len(row) == 5 and row[1] != "kernels":
-            named |= {
-                w
-                for code in re.findall(r"`([^`]+)`", row[1])
-                for w in re.findall(r"[A-Za-z_]\w*", code)
-            }
-    assert len(named) > 30
-    assert named <= words, named - words

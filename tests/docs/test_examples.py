@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import runpy
 import sys
 from pathlib import Path
@@ -25,21 +24,3 @@ def test_the_script_runs(
     monkeypatch.setattr(sys, "argv", [str(script), *FEWER.get(script.name, [])])
     runpy.run_path(str(script), run_name="__main__")
     assert capsys.readouterr().out, "a script shows something"
-
-
-PUBLIC = {
-    "safespot", "safespot.problems", "safespot.problems.dosing", "safespot.theory", "safespot.gym",
-    "safespot.learners", "safespot.experiments", "safespot.training", "safespot.logs",
-    "safespot.signals", "safespot.errors", "safespot.report",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
-def test_the_script_imports_what_is_public(script: Path) -> None:
-    for node in ast.walk(ast.parse(script.read_text("utf-8"))):
-        names = []
-        if isinstance(node, ast.ImportFrom):
-            names = [node.module or ""]
-        elif isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        assert {name for name in names if name.startswith("safespot")} <= PUBLIC

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import runpy
 import sys
 from pathlib import Path
 
@@ -15,13 +15,8 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "online_loop.py"
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
-    spec = importlib.util.spec_from_file_location("online_loop", EXAMPLE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
     monkeypatch.setattr(sys, "argv", ["online_loop.py", *arguments])
-    module.main()
+    runpy.run_path(str(EXAMPLE), run_name="__main__")
 
 
 def test_the_example_goes_on_where_it_stopped(

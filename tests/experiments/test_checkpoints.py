@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -40,16 +39,6 @@ def test_two_generations_are_kept_and_the_furthest_is_first(tmp_path: Path) -> N
     assert found(tmp_path) == ([(4.0, 40), (3.0, 30)], [])
     again.drop()
     assert list(tmp_path.iterdir()) == []
-
-
-def test_whoever_goes_on_from_the_older_one_writes_over_the_other(tmp_path: Path) -> None:
-    checkpoint = Checkpoint(tmp_path, "a")
-    checkpoint.save(arrays(1.0), 10)
-    checkpoint.save(arrays(2.0), 20)
-    again = Checkpoint(tmp_path, "a")
-    assert [finished for _, finished in again.found([])] == [20, 10]
-    again.save(arrays(5.0), 12)
-    assert found(tmp_path)[0] == [(5.0, 12), (1.0, 10)]
 
 
 def test_another_runs_and_other_versions_are_not_used(
@@ -109,22 +98,6 @@ def test_checkpoints_are_written_now_and_then(
     (again,) = worker.work([run], tmp_path, lambda *_: True)
     assert isinstance(again, FinishedRun)
     assert 0 < again.provenance["resumed_after"] <= run.episodes
-
-
-def test_what_a_run_says_of_itself() -> None:
-    """Infinite multipliers have no number in JSON; time is what learning took."""
-    unbounded = {"rho": "inf", "policy_step": 0.1, "dual_step": 0.1}
-    for learner, rho in (({"rho": 2.5}, 2.5), (unbounded, None)):
-        (run,) = tiny(seeds=1, learners=[{"name": "spot", "options": learner}])
-        before = time.thread_time()
-        (made,) = worker.work([run], None, lambda *_: True)
-        spent = time.thread_time() - before
-        assert isinstance(made, FinishedRun)
-        assert made.facts["rho"] == rho
-        assert 0.0 < made.facts["optimum"] < 3.0
-        assert made.provenance["resumed_after"] == 0
-        assert 0.0 < made.provenance["processor_seconds"] <= spent
-        assert made.provenance["began"] <= made.provenance["ended"]
 
 
 def test_what_a_learner_in_phases_says_of_itself() -> None:

@@ -7,17 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from typer.testing import CliRunner
 
 import safespot as ss
 from safespot import cli
-from safespot.cli.given import as_guard
-from safespot.experiments.checking import check_options
 from safespot.report import findings, guard, terminal
 from safespot.report.text import number
-
-GUARD = {"budget": 20, "baseline": "slater"}
 
 
 def test_the_report_shows_budget_spent_and_who_played(tmp_path: Path, capsys: Any) -> None:
@@ -55,33 +50,3 @@ def test_the_report_shows_budget_spent_and_who_played(tmp_path: Path, capsys: An
     assert terminal.as_dict(study)["lines"][0]["guard"][0]["budget"] == [20.0]
     bare = findings.Study(study.name, study.setting, study.episodes, lines=())
     assert guard.section(bare) == ""
-
-
-@pytest.mark.parametrize(
-    ("wrong", "says"),
-    [
-        ({"budget": 20}, "needs baseline"),
-        ({**GUARD, "bugdet": 3}, "did you mean `budget`"),
-        (20, "a table of"),
-    ],
-)
-def test_wrong_guards_are_told_before_anything_runs(wrong: Any, says: str) -> None:
-    check_options("uniform", {"guard": GUARD})
-    with pytest.raises(ss.errors.InvalidOption, match=says):
-        check_options("uniform", {"guard": wrong})
-
-
-def test_what_the_command_is_given(tmp_path: Path) -> None:
-    assert as_guard(None, None) == {}
-    assert as_guard([20.0], None) == {"guard": {"baseline": "slater", "budget": 20.0}}
-    assert as_guard([20.0, 3.0], "slater")["guard"]["budget"] == [20.0, 3.0]
-    (tmp_path / "policy.json").write_text("[[1, 0], [0, 1]]")
-    made = as_guard([20.0], str(tmp_path / "policy.json"))
-    assert made["guard"]["baseline"] == [[1, 0], [0, 1]]
-    with pytest.raises(ss.errors.InvalidOption, match="--budget"):
-        as_guard(None, "slater")
-    (tmp_path / "policy.json").write_text("take the first")
-    with pytest.raises(ss.errors.InvalidFile, match="holds no policy"):
-        as_guard([20.0], str(tmp_path / "policy.json"))
-    with pytest.raises(ss.errors.InvalidFile, match="cannot read"):
-        as_guard([20.0], str(tmp_path / "absent.json"))

@@ -15,7 +15,6 @@ from safespot.experiments.settings import (
     Setting,
     compared,
     from_truth,
-    make_learner,
     needs,
     read_setting,
 )
@@ -65,6 +64,8 @@ def test_a_learner_is_compared_under_each_stance_and_with_limits_known() -> None
         (["uniform"], {"episodes": 3}, "the number of episodes is the run's own"),
         ([], {"episodes": 3}, "the number of episodes is the run's own"),
         (["uniform"], {"guard": {"budget": 3}}, "the guard needs baseline"),
+        (["uniform"], {"guard": {"budget": 3, "baseline": "slater", "bugdet": 3}}, "`budget`"),
+        (["uniform"], {"guard": 20}, "a table of"),
         (["spot"], {"delta": 7.0}, "delta"),
     ],
 )
@@ -90,16 +91,6 @@ def test_words_are_taken_from_the_truth_and_all_else_stands_as_it_is() -> None:
         np.testing.assert_array_equal(from_truth(setting, name, word), value)
     for name, given in (("rho", 2.5), ("delta", 0.1), ("stance", "optimistic")):
         assert from_truth(setting, name, given) == given
-
-
-def test_a_guards_baseline_is_taken_from_the_truth() -> None:
-    guard = {"budget": 20.0, "baseline": "slater"}
-    (run, *_) = tiny(learners=[{"name": "uniform", "options": {"guard": guard}}])
-    learner = make_learner(run)
-    assert isinstance(learner, ss.Guard)
-    safest = ss.slater(read_setting(run.setting).problem.cmdp)
-    np.testing.assert_array_equal(learner.baseline, safest.policy)
-    assert learner.budget.tolist() == [20.0]
 
 
 @pytest.mark.parametrize(

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import copy
-import math
 import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 import pytest
 from pydantic import model_validator
 
 import safespot as ss
-from safespot.experiments import Store, as_spec, read_spec
+from safespot.experiments import as_spec, read_spec
 from safespot.experiments.settings import make_learner, read_setting
 from safespot.experiments.spec import (
     DriftSpec,
@@ -25,8 +23,7 @@ from safespot.experiments.spec import (
     Spec,
 )
 from safespot.learners.options import Options, option_record
-from safespot.report import findings
-from tests.support.sweeping import TINY, sweep_inline, tiny
+from tests.support.sweeping import TINY, tiny
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "sweeps").glob("*.toml"))
 
@@ -175,6 +172,9 @@ def test_all_errors_are_named_at_once_with_their_keys(tmp_path: Path) -> None:
         read_spec(tmp_path / "bad.toml")
     first, *lines = str(raised.value).splitlines()
     assert "bad.toml is not a sweep file" in first
+    (tmp_path / "none.toml").write_text("episodes = ")
+    with pytest.raises(ss.errors.InvalidOption, match=r"none\.toml is not TOML"):
+        read_spec(tmp_path / "none.toml")
     keys = [line.split(":")[0].strip() for line in lines]
     assert sorted(keys) == sorted(
         [
@@ -186,22 +186,6 @@ def test_all_errors_are_named_at_once_with_their_keys(tmp_path: Path) -> None:
             "learners.0.grid.stance.0", "learners.0.anytime",
         ]
     )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "words"),
-    [
-        ("seeds", 0, "must be at least 1 or a list, got 0"),
-        ("episodes", 10**30, f"must be at most {2**63 - 1} or a list, got 1{'0' * 30}"),
-        ("record", "some", "must be 'log' or 'all' or a whole number, got 'some'"),
-        ("track", 3, "must be 'every' or 'grid', got 3"),
-        ("learners", "spot", "must be a list, got 'spot'"),
-        ("problem", [], "must be a list of at least 1, got []"),
-    ],
-)
-def test_what_a_value_must_be_is_said_in_words(key: str, value: Any, words: str) -> None:
-    with pytest.raises(ss.errors.InvalidOption, match=rf"(?m)^  {key}: {re.escape(words)}$"):
-        as_spec({**TINY, key: value})
 
 
 def test_a_wrong_problem_hides_nothing_of_a_learner(tmp_path: Path) -> None:
@@ -279,77 +263,8 @@ class Planned(ss.Uniform):
 def test_whoever_needs_the_number_of_episodes_is_not_run_without_it() -> None:
     learner = {"name": f"{__name__}:Planned"}
     assert len(tiny(learners=[learner])) == 2
-    with pytest.raises(
-        ss.errors.InvalidOption, match=r"learners\.0: this learner needs the number of ep"
-    ):
+    with pytest.raises(ss.errors.InvalidOption, match=r"learners\.0: this learner needs the"):
         tiny(learners=[{**learner, "anytime": True}])
-
-
-def test_a_label_is_a_name_and_nothing_else(tmp_path: Path) -> None:
-    def swept(label: str) -> list[str]:
-        learner = {"name": "uniform", "label": label, "grid": {"window": [0.5, 1.0]}}
-        runs = tiny(learners=[learner, {"name": "uniform", "options": {"delta": 0.1}}])
-        assert {run.id for run in runs} == ids
-        store = sweep_inline(tmp_path / "store", [r for r in runs if r.id not in done(tmp_path)])
-        store.relabel(runs)
-        (study,) = findings.read(store)
-        return sorted(line.name for line in study.lines)
-
-    plain = [
-        {"name": "uniform", "grid": {"window": [0.5, 1.0]}},
-        {"name": "uniform", "options": {"delta": 0.1}},
-    ]
-    ids = {run.id for run in tiny(learners=plain)}
-    assert swept("dice") == ["dice, window 0.5", "dice, window 1.0", "uniform"]
-    assert swept("the die") == ["the die, window 0.5", "the die, window 1.0", "uniform"]
-    with pytest.raises(ss.errors.InvalidOption, match=r"learners\.0\.label"):
-        tiny(learners=[{"name": "uniform", "label": ""}])
-
-
-def done(folder: Path) -> set[str]:
-    """The finished runs of a store, which may not be there yet."""
-    return Store(folder / "store").finished() if (folder / "store").exists() else set()
-
-
-@pytest.mark.parametrize("text", ["episodes = ", b"\xff", None])
-def test_what_is_no_toml_is_our_error(text: Any, tmp_path: Path) -> None:
-    path = tmp_path / "sweep.toml"
-    if text is not None:
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    with pytest.raises((ss.errors.InvalidFile, ss.errors.InvalidOption), match=r"sweep\.toml"):
-        read_spec(path)
-
-
-def test_options_from_the_truth_and_infinity() -> None:
-    known = {"name": "spot", "options": {"rho": "slater", "thresholds": "known"}}
-    (run, *_) = tiny(learners=[known])
-    learner, cmdp = make_learner(run), read_setting(run.setting).problem.cmdp
-    assert learner.rho == ss.slater(cmdp).rho
-    assert learner.options.episodes == 60
-    np.testing.assert_allclose(learner.thresholds, cmdp.limits)
-    steps = {"policy_step": 0.1, "dual_step": 0.1}
-    (run, *_) = tiny(
-        learners=[{"name": "spot", "anytime": True, "options": {"rho": "inf", **steps}}]
-    )
-    assert make_learner(run).rho == math.inf
-    assert make_learner(run).options.episodes is None
-
-
-def test_laws_and_drift_are_the_problems() -> None:
-    signals = {
-        "rewards": {"law": "gaussian", "sd": 0.2},
-        "constraints": {"law": "beta"},
-        "thresholds": {"law": "deterministic"},
-        "drift": {"thresholds": [0.5], "first": 10, "last": 20},
-    }
-    (run, *_) = tiny(problem={**TINY["problem"], "signals": signals})
-    found = read_setting(run.setting).problem.signals
-    assert found.rewards == ss.signals.Gaussian(0.2)
-    assert found.constraints == ss.signals.Beta()
-    assert found.thresholds == ss.signals.Deterministic()
-    assert found.drift is not None
-    assert (found.drift.thresholds, found.drift.first, found.drift.last) == ([0.5], 10, 20)
-    assert "drift" not in tiny()[0].content["signals"]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

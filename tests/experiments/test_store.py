@@ -5,10 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
-import resource
 import shutil
-import signal
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -155,22 +152,6 @@ def test_files_of_another_run_are_noticed(store: Store, tmp_path: Path) -> None:
         assert list(Store(copy).columns([second])) == [second]
 
 
-def test_what_was_found_whole_is_not_read_again(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[str] = []
-    read_bytes = files.read_bytes
-
-    def noted(path: Path) -> bytes:
-        read.append(path.suffix)
-        return read_bytes(path)
-
-    monkeypatch.setattr(files, "read_bytes", noted)
-    again, run = Store(store.path), tiny()[0].id
-    assert list(again.columns([run])) == list(again.columns([run])) == [run]
-    assert read == [".json", ".parquet"]
-
-
 def test_policies_are_kept_where_there_are_any(tmp_path: Path) -> None:
     store, runs = Store.create(tmp_path / "store"), tiny()[:2]
     first, second = work(runs, None, lambda *_: True)
@@ -268,11 +249,6 @@ def test_a_folder_that_is_no_store_is_refused(tmp_path: Path) -> None:
         empty.about("x")
 
 
-def test_a_quote_in_the_path_is_no_trouble(tmp_path: Path) -> None:
-    store = sweep_inline(tmp_path / "it's", tiny(seeds=1)[:1])
-    assert store.query("select count(*) from runs").fetchall() == [(1,)]
-
-
 # --- Claims
 
 
@@ -286,23 +262,6 @@ def test_a_claim_is_one_sweeps_alone(tmp_path: Path) -> None:
     assert second.take("a")
     second.release_all()
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_death_of_a_process_releases_its_claims(tmp_path: Path) -> None:
-    child = os.fork()
-    if child == 0:
-        theirs = Claims(tmp_path)
-        assert theirs.take("a")
-        (tmp_path / "taken").touch()
-        signal.pause()
-        theirs.release_all()
-    while not (tmp_path / "taken").exists():
-        pass
-    ours = Claims(tmp_path)
-    assert not ours.take("a")
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    assert ours.take("a")
 
 
 def test_a_claim_on_a_removed_file_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -342,23 +301,6 @@ def test_one_of_several_that_fails_leaves_no_temporary_file(
     with pytest.raises(ss.errors.DiskError, match="No space left"):
         files.replace_all({tmp_path / f"{n}": b"%d" % n for n in range(20)})
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_write_that_falls_short_is_noticed(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    files.replace(path, b"before")
-    child = os.fork()
-    if child == 0:  # the kernel takes 5,000 bytes of it, then none
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, 5_000))
-        try:
-            files.replace(path, bytes(8_000))
-        except ss.errors.DiskError as problem:
-            os._exit(3 if "File too large" in str(problem) else 4)
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
-    assert path.read_bytes() == b"before"
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_what_killed_sweeps_leave_is_taken_away_and_nothing_else(tmp_path: Path) -> None:

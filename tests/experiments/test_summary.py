@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -90,18 +89,6 @@ def test_few_seeds_say_so(values: list[float]) -> None:
     else:
         assert math.isnan(found.low)
         assert math.isnan(found.high)
-
-
-@pytest.mark.parametrize("power", [0.5, 0.66, 1.0])
-@pytest.mark.parametrize("record", ["log", "all"])
-def test_the_exponent_of_a_power_is_that_power(power: float, record: str) -> None:
-    episodes = np.arange(1, 20_001)
-    if record == "log":
-        episodes = np.unique(np.logspace(0, math.log10(20_000), 140).round().astype(np.int64))
-    assert exponent(episodes, 3.0 * np.power(episodes, power)) == pytest.approx(power, abs=1e-9)
-    # Before the last decade anything may have been.
-    early: Any = np.where(episodes < 1_900, -1.0, 3.0 * np.power(episodes, power))
-    assert exponent(episodes, early) == pytest.approx(power, abs=1e-9)
 
 
 @pytest.mark.parametrize(

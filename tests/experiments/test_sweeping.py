@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 import safespot as ss
-from safespot.experiments import sweep, sweeping, worker
-from safespot.experiments.spec import RunSpec
+from safespot.experiments import sweep
 from tests.support.sweeping import (
     TINY,
     Heard,
@@ -77,21 +76,3 @@ def test_a_sweep_does_what_is_not_done_yet(form: str, tmp_path: Path) -> None:
     again = sweep(given, tmp_path / "store", progress=(nothing := Attentive()))
     assert again.finished == swept.finished
     assert (nothing.begun, nothing.closed) == ([], 0)
-
-
-@pytest.mark.usefixtures("forks")
-def test_what_failed_is_not_among_the_finished(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runs, made = tiny(seeds=1), worker.make_learner  # type: ignore[attr-defined]
-
-    def fails(run: RunSpec) -> Any:
-        if run.id == runs[0].id:
-            raise ss.errors.Infeasible("no policy keeps this")
-        return made(run)
-
-    monkeypatch.setattr(sweeping, "_warm", lambda _: None)  # which would fail, too
-    monkeypatch.setattr(worker, "make_learner", fails)
-    swept = sweep(runs, tmp_path / "store", workers=1, progress=False)
-    assert swept.finished == (runs[1].id,)
-    assert swept.failed == {runs[0].id: "no policy keeps this"}

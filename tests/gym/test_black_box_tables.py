@@ -129,32 +129,3 @@ def test_gymnasiums_slippery_lake_is_learned_as_its_table(map_name: str, seed: i
         np.testing.assert_allclose(mine, other, rtol=0, atol=1e-9)
     np.testing.assert_array_equal(ours.statistics.n, theirs.statistics.n)
     assert np.abs(ours.policy - ours.policy[0, 0, 0]).max() > 0.1
-
-
-@pytest.mark.slow
-def test_with_its_own_noise_the_lake_is_learned_as_well() -> None:
-    """Nothing handed over: outcomes as Gymnasium draws and shows them, twenty seeds of each."""
-    table = ss.problems.make("frozen-lake")
-    lake: Any = FrozenLakeEnv()
-    holes = np.ravel(lake.desc) == b"H"
-    box = ss.gym.BlackBox(
-        lake, horizon=20, start=0, limits=ss.Limit(sense="<="), endings=NOTHING,
-        signals={"constraints": lambda step: holes[step.next_state]},
-    )  # fmt: skip
-    values: dict[str, list[float]] = {"box": [], "table": []}
-    for seed in range(20):
-        for where in values:
-            learner = ss.Spot(
-                **table.interface, episodes=1000, rho=2.0, bonus_scale=0.001, policy_step=0.2,
-                thresholds=table.cmdp.limits,
-            )  # fmt: skip
-            if where == "box":
-                ss.learn(box, learner, seed=seed)
-            else:
-                ss.learn(table, learner, seed=seed)
-            values[where].append(ss.evaluate(table.cmdp, learner.policy).value)
-    box_values, table_values = (np.array(each) for each in values.values())
-    spread = np.sqrt((box_values.var(ddof=1) + table_values.var(ddof=1)) / 20)
-    assert abs(box_values.mean() - table_values.mean()) < 4.0 * spread
-    # Uniform play reaches the goal in 1.4 %.
-    assert min(box_values.mean(), table_values.mean()) > 0.03

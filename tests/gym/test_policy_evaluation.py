@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -52,23 +49,3 @@ def test_the_policys_own_horizon_serves() -> None:
     ref = ss.gym.evaluate_policy(box, array, episodes=5)
     comp = ss.gym.evaluate_policy(ss.gym.Clinic(), array, episodes=5, states=edges, endings=died)
     assert np.array_equal(ref.rewards, comp.rewards)
-
-
-def test_means_of_signals_that_were_cut_off_say_so() -> None:
-    """They are the means of what was left of them."""
-
-    class Wild(gym.Env[Any, Any]):
-        observation_space: Any = gym.spaces.Discrete(1)
-        action_space: Any = gym.spaces.Discrete(1)
-
-        def reset(self, *, seed: Any = None, options: Any = None) -> tuple[int, dict[str, Any]]:
-            return 0, {}
-
-        def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
-            return 0, 1.0, False, False, {"cost": 6.0}
-
-    found = ss.gym.evaluate_policy(
-        ss.gym.BlackBox(Wild(), horizon=2, start=0, clip=True), np.ones((2, 1, 1)), 3
-    )
-    assert "6 signals" in found.doubts[0]
-    assert "in doubt" in repr(found)

@@ -99,34 +99,6 @@ def test_the_environment_plays_what_play_plays(name: str) -> None:
     assert by_steps(problem, 11, 5) == expected
 
 
-def test_the_same_seed_gives_the_same_episodes() -> None:
-    problem = ss.problems.make("random", horizon=8)
-    assert by_steps(problem, 1, 4) == by_steps(problem, 1, 4)
-    assert by_steps(problem, 1, 4) != by_steps(problem, 2, 4)
-
-
-def test_a_loop_over_steps_learns_what_learn_learns() -> None:
-    problem = ss.problems.make("triage")
-    rho = ss.slater(problem.cmdp).rho
-    ours, theirs = (
-        ss.Spot(**problem.interface, episodes=40, rho=rho, bonus_scale=0.01) for _ in range(2)
-    )
-    env, rng = ProblemEnv(problem), ss.streams(5).actions
-    for t in range(40):
-        state, _ = env.reset(seed=5 if t == 0 else None)
-        states, terminated = [state], False
-        steps: list[tuple[Any, ...]] = []
-        while not terminated:
-            state, reward, terminated, _, info = env.step(ours.act(len(steps), state, rng))
-            states.append(state)
-            steps.append((info["action"], reward, info["constraint"], info["threshold"]))
-        ours.observe(ss.Episode(np.array(states), *map(np.array, zip(*steps, strict=True))))
-    ss.learn(problem, theirs, seed=5)
-    np.testing.assert_array_equal(ours.policy, theirs.policy)
-    np.testing.assert_array_equal(ours.multipliers, theirs.multipliers)
-    assert not (ours.policy == uniform(problem)).all()
-
-
 def test_without_a_seed_noise_differs_and_goes_on() -> None:
     problem = ss.problems.make("random", states=50, horizon=30)
 
@@ -148,11 +120,6 @@ def test_an_episode_is_terminated_at_its_horizon() -> None:
         env.step(0)
     env.reset()
     env.step(0)
-
-
-def test_a_step_before_the_first_reset_is_refused() -> None:
-    with pytest.raises(ss.errors.InvalidOption, match=r"call reset\(\)"):
-        ProblemEnv("machine").step(0)
 
 
 @pytest.mark.parametrize("action", [-1, 2, 0.5, "left", None])

@@ -82,23 +82,6 @@ def test_early_ends_cost_nothing_where_steps_share_a_threshold() -> None:
     assert high - low <= 0.4
 
 
-def test_a_total_is_spread_over_all_steps_also_after_an_early_end() -> None:
-    box = ss.gym.BlackBox(
-        Ward("total", ends=0.5), horizon=H, endings=ss.gym.Ending(reward=0, constraints=0)
-    )
-    assert box.shows_thresholds
-    assert box.shows_totals
-    policy, rng = np.ones((H, 2, 2)) / 2, np.random.default_rng(0)
-    lengths = set()
-    for k in range(20):
-        played = box.play(policy, rng.random(H), 0 if k == 0 else None)
-        assert not np.isnan(played.thresholds).any()
-        assert np.ptp(played.thresholds) == 0.0
-        assert abs(played.thresholds.sum() - LIMIT) <= 0.4
-        lengths.add(int((played.states == 0).sum()))
-    assert len(lengths) > 2
-
-
 def test_what_no_total_can_be_is_refused() -> None:
     class Wrong(Ward):
         said: Any = 99.0
@@ -164,16 +147,3 @@ def misses(runs: int, patients: int, delta: float) -> int:
 def test_the_tolerance_of_patients_who_die_is_known() -> None:
     """A threshold of 6 doses, of patients with hidden types, some of whom die early."""
     assert misses(4, 40, 0.05) == 0
-
-
-@pytest.mark.slow
-def test_a_trial_on_patients_who_die_or_recover_knows_their_tolerance() -> None:
-    box = ss.gym.BlackBox(
-        Clinic(), horizon=BLOCKS, states=[list(TUMOR_EDGES), list(DRUG_EDGES)],
-        endings=ss.gym.Ending(reward=0, constraints=1),
-    )  # fmt: skip
-    learner = ss.Uniform(**box.interface, episodes=2_000, estimator="total", shared_threshold=True)
-    ss.learn(box, learner)
-    (low,), (high,) = learner.threshold_bounds
-    assert low <= 6.0 <= high
-    assert high - low < 0.5

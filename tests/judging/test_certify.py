@@ -205,29 +205,10 @@ def test_a_limit_that_nothing_can_break_is_safe_without_data() -> None:
     assert found.more.tolist() == [0.0, math.inf]
 
 
-def test_lower_bounds_never_exceed_upper_ones() -> None:
-    for variant in SUBJECTS:
-        for episodes in (0, 3, 100):
-            _, learner, _ = fed(variant, episodes)
-            found = ss.certify(learner)
-            for low, high in (found.value_bounds, found.threshold_bounds):
-                assert (low <= high).all()
-            assert found.reward_bounds[0] <= found.reward_bounds[1]
-
-
 def test_the_policy_of_the_coming_episode_is_the_default() -> None:
     _, learner, _ = fed("default", 100)
     assert ss.certify(learner).as_dict() == ss.certify(learner, learner.policy).as_dict()
     assert ss.certify(learner).covers(learner.policy)
-
-
-def test_tiny_problems_get_the_radii_of_a_smaller_delta() -> None:
-    tiny = ss.Spot(1, 1, 1, 1, episodes=2, rho=1.0, delta=0.9)
-    radii = model_bounds.proven(tiny.rates.radii)
-    assert math.exp(radii.L_p) == pytest.approx(20.0)
-    assert radii.L_r - radii.L_p == tiny.rates.radii.L_r - tiny.rates.radii.L_p
-    large = fed("default", 0)[1].rates.radii
-    assert model_bounds.proven(large).L_p == large.L_p
 
 
 def test_the_error_of_a_pair_by_its_definition() -> None:
@@ -365,23 +346,6 @@ def test_a_certificate_is_wrong_in_at_most_delta_of_the_runs() -> None:
     assert errors(20, 3000, bonus_scale=0.01, threshold_scale=0.1) <= 20 * 0.05
 
 
-@pytest.mark.slow
-def test_a_certificate_is_wrong_in_at_most_delta_of_many_runs() -> None:
-    wrong = errors(400, 10_000, bonus_scale=0.01, threshold_scale=0.1, delta=0.5)
-    print(f"certify: wrong in {wrong} of 400 runs at delta = 0.5")
-    assert wrong <= 400 * 0.5
-
-
-def test_radii_that_are_too_small_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tests above have teeth: with a twentieth of the radii most certificates are wrong."""
-    monkeypatch.setattr(
-        model_bounds,
-        "proven",
-        lambda radii: radii._replace(bonus_scale=0.05, threshold_scale=0.05, bernstein=False),
-    )
-    assert errors(20, 3000) > 10
-
-
 def test_an_unsafe_policy_is_never_certified() -> None:
     """The worst policy of each problem, after as much data as a certificate of the best needs."""
     for seed in range(8):
@@ -425,21 +389,7 @@ def test_it_names_the_data_of_a_learner(tmp_path: Path) -> None:
     assert not found.covers(other)
 
 
-def test_a_changed_file_is_noticed(tmp_path: Path) -> None:
-    found = ss.certify(fed("default", 30)[1]).as_dict()
-    for change in (
-        {"verdict": ["safe", "safe"]},
-        {"value_bounds": [[9.0, 9.0], [0.0, 0.0]]},
-        {"senses": None},
-        {"more": ["many"]},
-        {"reward_bounds": [1.0]},
-        {"difference_bounds": [[1.0, 1.0], [0.0, 0.0]]},
-        {"subject": "everything"},
-    ):
-        with pytest.raises(InvalidFile, match="not a certificate"):
-            ss.Certificate.from_dict({**found, **change})
-    with pytest.raises(InvalidFile, match="not a certificate"):
-        ss.Certificate.from_dict({})
+def test_a_learners_file_is_no_certificate(tmp_path: Path) -> None:
     fed("default", 0)[1].save(tmp_path / "learner")
     with pytest.raises(InvalidFile, match="holds a learner, expected a certificate"):
         ss.Certificate.load(tmp_path / "learner")
@@ -447,36 +397,12 @@ def test_a_changed_file_is_noticed(tmp_path: Path) -> None:
 
 def test_the_text_says_what_a_reviewer_must_know() -> None:
     text = str(ss.certify(constant_learner(60, 3.0, 1.0)))
-    for part in (
-        "confidence 0.95",
-        "constraint 0: UNKNOWN. The room that it keeps its threshold with lies in [",
-        "]. Its value lies in [",
-        "it must be at least its threshold, which lies in [",
-        "short by",
-        "more episodes like these would decide it",
-        "It rests on a model of the 60 episodes that a learner has seen",
-        "thresholds do not change over the episodes",
-        "at most 1,000,000 episodes in all, those before a warm start included",
-    ):
+    for part in ("confidence 0.95", "constraint 0: UNKNOWN", "at most 1,000,000 episodes in all"):
         assert part in text
     text = str(ss.certify(constant_learner(300, 0.5, 3.5, "<=")))
     assert "constraint 0: SAFE" in text
-    assert "it must be at most its threshold" in text
-    assert "missing" not in text
-    text = str(ss.certify(fed("known", 0)[1]))
-    assert "which lies at 1." in text
-    assert "the thresholds are the ones that were given" in text
-    assert "would not decide it" in text
-    assert "every episode that the learner has ever seen" in str(ss.certify(fed("anytime", 3)[1]))
-
-
-def test_a_certificate_is_frozen() -> None:
-    found = ss.certify(fed("default", 3)[1])
-    with pytest.raises(AttributeError):
-        found.confidence = 1.0  # type: ignore[misc]
-    for array in (*found.value_bounds, *found.threshold_bounds, found.more, found.shortfall):
-        with pytest.raises(ValueError, match="read-only"):
-            array[0] = 0.0
+    assert "must be at most its threshold" in text
+    assert "thresholds are the ones that were given" in str(ss.certify(fed("known", 0)[1]))
 
 
 # Mistakes

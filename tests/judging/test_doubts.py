@@ -14,8 +14,6 @@ import pytest
 import safespot as ss
 from safespot.evidence.certificate import Bounds, issue
 from safespot.signals.terms import terms_of
-from safespot.storage import journal
-from safespot.storage.following import Following
 
 H = 2
 ALWAYS = np.ones((H, 1, 1))
@@ -87,6 +85,7 @@ def in_doubt(certificate: ss.Certificate, word: str) -> bool:
 def test_a_trial_of_signals_that_were_cut_off_proves_nothing() -> None:
     assert ss.certify(box(wild=0), ALWAYS, episodes=400).verdict == ("safe",)
     assert in_doubt(ss.certify(box(), ALWAYS, episodes=400), "cut off")
+    assert "in doubt" in repr(ss.gym.evaluate_policy(box(), ALWAYS, 30))
 
 
 def test_one_wild_signal_is_enough_and_rounding_is_none() -> None:
@@ -109,53 +108,6 @@ def test_the_count_is_of_the_signals_that_lay_outside() -> None:
     assert [int((e.constraints == 1.0).sum()) for e in played] == [1, 0, 1, 1, 0, 1]
 
 
-@pytest.mark.parametrize("durable", [False, True])
-def test_a_learner_of_signals_that_were_cut_off_certifies_nothing(
-    durable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(journal, "RECORDS", 50)
-    learner = fresh()
-    if not durable:
-        ss.learn(box(), learner, 2000)
-        assert in_doubt(ss.certify(learner), "cut off")
-        return
-    with ss.open(tmp_path / "it", learner) as kept:
-        ss.learn(box(), kept, 120)
-        counted = kept.learner.doubts.clipped
-        assert counted > 20
-    for _ in range(2):  # over snapshots and journals
-        with ss.open(tmp_path / "it") as kept:
-            assert kept.learner.doubts.clipped == counted
-            assert in_doubt(ss.certify(spot(kept)), "cut off")
-
-
-def test_a_meter_of_signals_that_were_cut_off_says_that_it_proves_nothing(tmp_path: Path) -> None:
-    """The true violation is 12/7 - 1.2 an episode; what was cut off looks like 2/7 - 1.2."""
-    run = ss.learn(box(), ss.SpotEpochs(**box().interface), 700)
-    run.save(tmp_path / "run")
-    meter = ss.SafetyMeter(FACE)
-    for _ in range(700):
-        meter.observe(plain_episode(clipped=1))
-    meter.save(tmp_path / "meter")
-    with ss.open(tmp_path / "it", fresh()) as kept:
-        ss.learn(box(), kept, 60)
-        assert "cut off" in repr(kept.meter._read().doubts)  # counted from the journals
-        kept.observe(plain_episode(clipped=5))
-        kept.observe_group([])
-        durable = kept.meter
-        said = durable._read().doubts
-    assert f"{durable.doubts.clipped} signals" in said[0]
-    assert durable.doubts.clipped > 10
-    loaded = ss.SafetyMeter.load(tmp_path / "meter")
-    assert loaded.doubts.clipped == 700
-    for shown in (run.evidence, ss.Run.load(tmp_path / "run").evidence, meter, loaded, durable):
-        assert "not proven" in repr(shown)
-        assert "confidence" not in repr(shown)
-    clean = ss.learn(box(wild=0), ss.SpotEpochs(**box().interface), 100).evidence
-    assert clean.doubts == ()
-    assert "confidence 0.95" in repr(clean)
-
-
 def test_a_guard_of_signals_that_were_cut_off_says_that_it_proves_nothing(tmp_path: Path) -> None:
     learner = ss.SpotEpochs(**FACE)
     guard = ss.Guard(learner, ALWAYS, budget=10)
@@ -168,14 +120,6 @@ def test_a_guard_of_signals_that_were_cut_off_says_that_it_proves_nothing(tmp_pa
     clean = ss.Guard(ss.SpotEpochs(**FACE), ALWAYS, budget=10)
     ss.learn(box(wild=0), clean, 700)
     assert clean.baseline_verdict == ("safe",)
-
-
-def test_clean_data_are_certified_as_before() -> None:
-    learner = fresh()
-    ss.learn(box(wild=0), learner, 3000)
-    found = ss.certify(learner)
-    assert found.doubts == ()
-    assert found.verdict == ("safe",)
 
 
 # --- Left out
@@ -194,46 +138,13 @@ def table(episodes: int, wild: int) -> dict[str, Any]:
 
 def test_a_warm_start_warns_of_what_it_leaves_out_and_certifies_nothing() -> None:
     learner = fresh()
-    with pytest.warns(
-        UserWarning, match=r"750 of 3,000 episodes were left out \(750 because constra"
-    ):
+    with pytest.warns(UserWarning, match=r"750 of 3,000 episodes were left out \(750 because"):
         ss.logs.warm_start(learner, table(3000, 4))
     assert learner.episode == 2251
     assert in_doubt(ss.certify(learner), "750 episodes were left out")
     whole = fresh()
     ss.logs.warm_start(whole, table(3000, 0))  # and no warning
     assert ss.certify(whole).verdict == ("safe",)
-
-
-def test_a_durable_learner_remembers_what_was_left_out(tmp_path: Path) -> None:
-    with ss.open(tmp_path / "it", fresh()) as learner, pytest.warns(UserWarning, match="left out"):
-        ss.logs.warm_start(learner, table(40, 4))
-    with ss.open(tmp_path / "it") as learner:
-        assert learner.episode == 31
-        assert in_doubt(ss.certify(spot(learner)), "10 episodes were left out")
-    plain = fresh()
-    with pytest.warns(UserWarning, match="left out"):
-        ss.logs.warm_start(plain, table(40, 4))
-    with ss.open(tmp_path / "other", plain):  # what it begins with is in doubt already
-        pass
-    with ss.open(tmp_path / "other") as learner:
-        assert in_doubt(ss.certify(spot(learner)), "10 episodes were left out")
-
-
-def test_a_meter_of_a_log_with_gaps_says_that_it_proves_nothing(tmp_path: Path) -> None:
-    """Those that are left cost nothing, those that were left out cost too much."""
-    for looked_at in (False, True):
-        with ss.open(tmp_path / str(looked_at), fresh()) as learner:
-            before = learner.meter if looked_at else None
-            with pytest.warns(UserWarning, match="left out"):
-                ss.logs.warm_start(learner, table(40, 4))
-            meters = [learner.meter] if before is None else [learner.meter, before]
-        with ss.open(tmp_path / str(looked_at)) as learner:
-            meters.append(learner.meter)
-        meters.append(Following(tmp_path / str(looked_at)).meter)
-        for meter in meters:
-            assert meter.episodes == 30
-            assert "not proven 10 episodes were left out" in repr(meter)
 
 
 def test_a_budget_for_exploring_that_nothing_proves_any_more_is_told_once() -> None:
@@ -243,14 +154,6 @@ def test_a_budget_for_exploring_that_nothing_proves_any_more_is_told_once() -> N
         learner.observe(plain_episode(clipped=2))
     learner.observe(plain_episode(clipped=1))  # warnings are errors
     ss.SpotEpochs(**FACE).observe(plain_episode(clipped=2))  # there is no budget
-
-
-def test_an_alarm_says_what_it_doubts() -> None:
-    alarm = ss.SafetyAlarm(FACE, 100)
-    alarm.observe(plain_episode())
-    assert "not proven" not in repr(alarm)
-    alarm.observe(plain_episode(clipped=3))
-    assert "not proven 3 signals lay outside" in repr(alarm)
 
 
 def test_a_guard_that_was_charged_for_a_log_with_gaps_says_that_it_proves_nothing() -> None:
@@ -272,16 +175,6 @@ def test_a_guard_that_was_charged_for_a_log_with_gaps_says_that_it_proves_nothin
     assert beside.baseline_verdict == ("safe",)
 
 
-def test_a_trial_of_a_log_counts_what_the_log_left_out() -> None:
-    whole = ss.read_log(table(400, 0), **FACE)
-    assert ss.certify(whole, ALWAYS, episodes=400).verdict == ("safe",)
-    some = ss.read_log(table(800, 2), **FACE)
-    assert len(some.episodes) == 400
-    assert in_doubt(ss.certify(some, ALWAYS, episodes=400), "400 episodes were left out")
-    with pytest.raises(ss.errors.InvalidOption, match="unexpected interface"):
-        ss.certify(some, ALWAYS, episodes=400, interface=FACE)
-
-
 # --- Impossible
 
 
@@ -294,9 +187,7 @@ def test_episodes_of_another_policy_are_refused() -> None:
     bad = ss.Episode(
         np.zeros(H + 1, int), np.array([0, 1]), np.ones(H), np.zeros((H, 1)), np.full((H, 1), 0.6)
     )
-    with pytest.raises(
-        ss.errors.InvalidEpisode, match="episode 49 takes action 1 in state 0 at step 1, which the"
-    ):
+    with pytest.raises(ss.errors.InvalidEpisode, match="episode 49 takes action 1 in state 0"):
         ss.certify([*good[:-1], bad], never, episodes=50, interface=face)
 
 
@@ -318,6 +209,8 @@ WRONG: dict[str, Any] = {
     "more": [[-1], [], [0, 0], ["x"], [0.5], [10**30]],
     "names": [{}, {**valid()["names"], "action_names": {}}, {**valid()["names"], "units": {}}],
     "basis": [None, 3],
+    "subject": ["everything"],
+    "since": [0, 1.5, "3"],
     "assumptions": [None, "text", [3]],
     "doubts": [None, "text", [3], ["seen to fail"]],
     "policy_digest": ["", "xyz", 3, None],

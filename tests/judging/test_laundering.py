@@ -114,13 +114,10 @@ def twice(folder: Path, episodes: Episodes) -> ss.Log:
 
 
 LOGS: dict[str, Callable[[Path, Episodes], ss.Log]] = {
-    "export to CSV": lambda folder, episodes: exported(folder, episodes, "csv"),
     "export to Parquet": lambda folder, episodes: exported(folder, episodes, "parquet"),
     "log in CSV": lambda folder, episodes: written(folder, episodes, "csv"),
-    "log in Parquet": lambda folder, episodes: written(folder, episodes, "parquet"),
     "replay": replayed,
     "frame": framed,
-    "mapping": lambda _, episodes: ss.read_log(columns(episodes), **FACE),
     "twice": twice,
 }
 
@@ -132,13 +129,6 @@ def warmed(folder: Path, episodes: Episodes) -> ss.Learner:
     ss.write_log(folder / "log.csv", episodes)
     learner = fresh()
     ss.logs.warm_start(learner, folder / "log.csv")
-    return learner
-
-
-def warmed_by_export(folder: Path, episodes: Episodes) -> ss.Learner:
-    exported(folder, episodes, "parquet")
-    learner = fresh()
-    ss.logs.warm_start(learner, folder / "trail.parquet")
     return learner
 
 
@@ -175,12 +165,6 @@ def followed(folder: Path, episodes: Episodes) -> ss.Learner:
     return Following(folder / "it").learner
 
 
-def copied(folder: Path, episodes: Episodes) -> ss.Learner:
-    with durable(folder, episodes) as learner:
-        learner.save(folder / "copy")
-    return ss.Spot.load(folder / "copy")
-
-
 def guarded(folder: Path, episodes: Episodes, played: str | None) -> ss.Learner:
     guard = ss.Guard(fresh(), ALWAYS, budget=10)
     with warnings.catch_warnings():
@@ -206,13 +190,11 @@ def run(folder: Path, episodes: Episodes) -> ss.Learner:
 
 LEARNERS: dict[str, Callable[[Path, Episodes], ss.Learner]] = {
     "warm start": warmed,
-    "export and warm start": warmed_by_export,
     "durable warm start": warmed_durably,
     "save and load": saved,
     "reopened": reopened,
     "begun with a learner": begun_with,
     "followed": followed,
-    "copy of a durable one": copied,
     "guard": lambda folder, episodes: guarded(folder, episodes, None),
     "guard beside others": lambda folder, episodes: guarded(folder, episodes, "ab" * 32),
     "run": run,
@@ -332,27 +314,6 @@ def test_evidence_is_in_doubt_behind_a_file_as_before(word: str, tmp_path: Path)
 # Numbers of a real case
 
 
-def test_a_wrong_policy_is_not_made_safe_by_a_file(tmp_path: Path) -> None:
-    """It costs 1.6, at most 0.6 is allowed; 1,233 costs of 8 were cut off to 1, so that 0.2 an episode shows."""
-    wild = set(np.random.default_rng(0).choice(6000, 1233, replace=False).tolist())
-    played = [
-        ss.Episode(
-            np.zeros(H + 1, int), np.zeros(H, int), np.ones(H), np.array([[float(t in wild)], [0.0]]),
-            np.full((H, 1), 0.3), clipped=int(t in wild),
-        )
-        for t in range(6000)
-    ]  # fmt: skip
-    with ss.open(tmp_path / "it", ss.Spot(**FACE, episodes=6000, slack=0.5)) as learner:
-        record(learner, played)
-        assert ss.certify(learner, ALWAYS).verdict == ("unknown",)
-    ss.logs.export_episodes(tmp_path / "it", tmp_path / "trail.csv")
-    again = ss.Spot(**FACE, episodes=6000, slack=0.5)
-    with pytest.warns(UserWarning, match="1,233 signals"):
-        log = ss.logs.warm_start(again, tmp_path / "trail.csv")
-    assert ss.certify(again).verdict == ("unknown",)
-    assert ss.certify(log, ALWAYS, episodes=6000).verdict == ("unknown",)
-
-
 def test_what_a_log_left_out_is_missed_wherever_the_rest_goes(tmp_path: Path) -> None:
     """Of 400 episodes 300 cost more than their range holds; where each was, its neighbor says."""
     rows = np.arange(400 * H)
@@ -469,18 +430,6 @@ def test_an_environment_says_which_hints_are_of_a_whole_episode() -> None:
 
 
 # Later doubts
-
-
-def test_what_is_left_out_at_the_end_of_a_log_spoils_what_was_decided_before() -> None:
-    """Its order may be any."""
-    episodes = (*doubtful(""), episode(rejected=1))
-    log = ss.read_log(columns(episodes), **FACE)
-    assert ss.certify(log, ALWAYS, episodes=N).verdict == ("unknown",)
-    with pytest.warns(UserWarning, match="1 episodes were left out"):
-        learner = ss.SpotEpochs(**FACE, log=log, behaviour=ALWAYS)
-    assert learner.certificates == ()
-    assert learner.doubts.rejected == 1
-    assert ss.certify(log, ALWAYS, episodes=N).doubts == Doubts(rejected=1).sentences()
 
 
 # Who played

@@ -120,9 +120,7 @@ def test_propensities_of_the_log_are_as_good_as_the_behaviour() -> None:
         ours, given = (ss.evaluate_log(log, policy, b).certificate for b in (None, COIN))
         np.testing.assert_array_equal(ours.difference_bounds, given.difference_bounds)
     table["propensity"][7] = 0.0
-    with pytest.raises(
-        ss.errors.InvalidOption, match="propensity of usable episode 4 at step 1 is 0"
-    ):
+    with pytest.raises(ss.errors.InvalidOption, match="propensity of usable episode 4 at"):
         ss.evaluate_log(ss.read_log(table, **problem.interface), GENTLE)
 
 
@@ -173,23 +171,3 @@ def test_wrong_calls_say_what_to_do() -> None:
         ss.evaluate_log(log, GENTLE, GENTLE)
     with pytest.raises(ss.errors.InvalidOption, match=r"7 episodes .* at least 8"):
         ss.evaluate_log(logged(problem, COIN, 7), GENTLE, COIN)
-
-
-def test_a_certificate_calls_limits_by_the_names_of_the_log() -> None:
-    noise = ss.streams(0)
-    table = columns([ss.play(toy(), COIN, noise, t) for t in range(1, 51)])
-    table["constraint_beds"] = table.pop("constraint_0")
-    log = ss.read_log(table, thresholds=[1.2])
-    made = ss.evaluate_log(log, GENTLE, COIN).certificate
-    assert "beds: UNKNOWN" in str(made)
-
-
-def test_rejected_episodes_leave_nothing_proven() -> None:
-    problem = toy()
-    noise = ss.streams(0)
-    table = columns([ss.play(problem, GENTLE, noise, t) for t in range(1, 801)])
-    whole = ss.evaluate_log(ss.read_log(table, **problem.interface), GENTLE, GENTLE)
-    assert whole.certificate.verdict == ("safe",)
-    table["reward"][0] = 7.0
-    part = ss.evaluate_log(ss.read_log(table, **problem.interface), GENTLE, GENTLE)
-    assert part.certificate.verdict == ("unknown",)

@@ -195,21 +195,6 @@ def test_a_log_is_about_the_practice_unless_the_policy_is_given() -> None:
     assert np.subtract(*sharper.difference_bounds) > np.subtract(*found.difference_bounds)
 
 
-def test_one_number_is_told_for_the_first_episode_of_a_learner_that_had_seen_some(
-    tmp_path: Path,
-) -> None:
-    problem = toy(0.8, 1.2)
-    learner = fixed(problem)
-    for episode in episodes_of(problem, SAFE, 20):
-        learner.observe(episode)
-    with ss.open(tmp_path / "kept", learner) as kept:
-        for episode in episodes_of(problem, SAFE, 30):
-            kept.observe(episode)
-        found = ss.certify(kept)
-    assert (found.since, found.episodes) == (21, 30)
-    assert "as they were played, from number 21 on" in " ".join(str(found).split())
-
-
 def test_a_durable_learner_remembers_what_it_played(tmp_path: Path) -> None:
     problem = toy(0.9, 1.0)
     with ss.open(tmp_path / "kept", moving(problem, 1_500)) as learner:
@@ -235,15 +220,6 @@ def test_a_durable_learner_remembers_what_it_played(tmp_path: Path) -> None:
         for (p, e), (q, f) in zip(plain.replay(), learner.replay(), strict=False):
             np.testing.assert_array_equal(p, q)
             assert e == f
-
-
-def test_certificates_from_play_survive_a_file(tmp_path: Path) -> None:
-    problem = toy(0.9, 1.0)
-    made = ss.certify(ss.learn(problem, moving(problem), 500))
-    made.save(tmp_path / "certificate")
-    again = ss.Certificate.load(tmp_path / "certificate")
-    assert str(again) == str(made)
-    assert (again.subject, again.since) == ("mixture", made.since)
 
 
 def misses(runs: int, episodes: int, delta: float) -> int:
@@ -321,12 +297,6 @@ def test_a_run_of_very_many_episodes_says_that_it_keeps_none(
     assert run.sums is None
     with pytest.raises(ss.errors.InvalidOption, match="keeps no sums of its 10 episodes"):
         ss.certify(run)
-
-
-def test_a_run_that_ends_early_can_be_certified() -> None:
-    problem = toy(0.9, 1.0)
-    run = ss.learn(problem, moving(problem), 300, record=50, callback=lambda r: r.episode < 100)
-    assert ss.certify(run).episodes == run.played == 100
 
 
 def test_wrong_calls_say_what_to_do() -> None:

@@ -26,12 +26,12 @@ def logged(problem: ss.Problem, behaviour: Any, n: int, seed: int = 0, **options
 
 @pytest.mark.parametrize("stationary", [True, False])
 def test_the_whole_way(stationary: bool) -> None:
-    """20 logs of 500 episodes: nothing unsafe is called safe, limits are kept, and most of the reward is found."""
+    """10 logs of 500 episodes: nothing unsafe is called safe, limits are kept, and most of the reward is found."""
     problem = ward()
     cmdp = problem.cmdp
     best, did = ss.solve(cmdp).value, ss.evaluate(cmdp, PRACTICE)
     kept, gains = 0, []
-    for seed in range(20):
+    for seed in range(10):
         log = logged(problem, PRACTICE, 500, 100 + seed, stationary=stationary)
         proposal = ss.propose(log)
         found = ss.evaluate(cmdp, proposal.policy)
@@ -44,17 +44,8 @@ def test_the_whole_way(stationary: bool) -> None:
         low, high = proposal.threshold_bounds
         assert low[0] <= cmdp.limits[0] <= high[0]
         assert "Nothing is proven of this policy" in str(proposal)
-    assert kept >= 18
+    assert kept >= 9
     assert np.median(gains) >= 0.3
-
-
-def test_a_practice_that_breaks_the_limit_is_told_of() -> None:
-    problem = ward()
-    rough = np.tile([0.1, 0.3, 0.6], (4, 1))
-    proposal = ss.propose(logged(problem, rough, 300))
-    assert proposal.practice.verdict == ("unsafe",)
-    assert any("What was done is proven to break limit 0" in each for each in proposal.reasons)
-    assert proposal.room[0] > 0.0
 
 
 def test_the_margin_covers_what_a_trial_needs_and_what_the_counts_leave_open() -> None:
@@ -108,51 +99,12 @@ def test_what_was_never_or_hardly_tried_stays_out() -> None:
     )
 
 
-def test_what_was_done_once_is_rare() -> None:
-    once = ss.propose(ss.read_log(table([0] * 30 + [1], [0.5] * 31)))
-    assert any("not followed: 1 taken in fewer than 10 cases." in each for each in once.reasons)
-    said = "Nothing is proven of this policy yet. If the world is as the model has it, a trial of about"
-    assert once.reasons[-1].startswith(said)
-    ten = ss.propose(ss.read_log(table([0] * 30 + [1] * 10, [0.5] * 30 + [1.0] * 10)))
-    assert ten.policy[0, 0].tolist() == [0.0, 1.0]
-    alone = ss.propose(ss.read_log(table([0], [0.5]), actions=2))
-    assert any("not followed: 1 that nobody took there." in each for each in alone.reasons)
-
-
 def test_the_policy_that_made_the_log_keeps_its_proof() -> None:
     log = ss.read_log(table([0] * 200, [0.5] * 200))
     proposal = ss.propose(log, behaviour=[[1.0]])
     assert proposal.certificate.verdict == ("safe",)
     assert "It is the policy that made the log" in proposal.reasons[-1]
     assert ss.propose(log).certificate.verdict == ("unknown",)
-
-
-def test_few_episodes_that_are_alike_do_not_show_that_all_are() -> None:
-    """The spread of one episode is 0; its trial takes more than one all the same."""
-    one = ss.propose(ss.read_log(table([0], [0.5])))
-    many = ss.propose(ss.read_log(table([0] * 200, [0.5] * 200)))
-    assert one.trial_episodes is None or one.trial_episodes > 10
-    assert many.trial_episodes is not None
-    assert many.trial_episodes < 10
-    assert one.room_errors[0] > many.room_errors[0] > 0.0
-    assert one.room_errors[0] == pytest.approx(0.25, abs=0.05)  # a quarter of the limit's range
-
-
-def test_steps_that_differ_are_told_of_and_counted_apart() -> None:
-    rng = np.random.default_rng(0)
-    n = 400
-    rows = {
-        "episode": np.repeat(range(n), 2), "step": np.tile([0, 1], n), "state": [0] * 2 * n, "action": [0] * 2 * n,
-        "reward": np.where(np.tile([0, 1], n) == 0, rng.random(2 * n) < 0.9, rng.random(2 * n) < 0.1).astype(float),
-        "constraint_0": [1.0] * 2 * n, "threshold_0": [0.2] * 2 * n, "next_state": [0] * 2 * n,
-    }  # fmt: skip
-    proposal = ss.propose(ss.read_log(rows, stationary=True))
-    assert "The steps of the log are not alike (state 0, action 0)" in proposal.reasons[1]
-    alike = {**rows, "reward": [0.5] * 2 * n}
-    assert (
-        "so they share their counts" in ss.propose(ss.read_log(alike, stationary=True)).reasons[1]
-    )
-    assert "with stationary=True" in " ".join(ss.propose(ss.read_log(alike)).reasons[1].split())
 
 
 def test_steps_share_what_was_tried_only_where_they_are_said_to_be_alike() -> None:
@@ -181,16 +133,6 @@ def test_an_action_that_may_not_be_taken_at_a_step_is_not_untried_there() -> Non
     for given, words in zip((mask, None), left_out, strict=True):
         said = ss.propose(ss.read_log(rows, action_mask=given)).reasons
         assert any(words in each for each in said)
-
-
-def test_a_verdict_is_told_with_its_own_confidence() -> None:
-    said = ss.propose(ss.read_log(table([0] * 40, [0.5] * 40)), delta=0.2).reasons
-    (practice,) = (each for each in said if each.startswith("What was done is"))
-    assert "limit 0 (confidence 0.8)" in practice
-    assert "both ends" not in practice  # they have the same
-    log = ss.read_log(table([0] * 40, [0.5] * 40))
-    fixed = ss.propose(log, [[1.0]], delta=0.2).reasons  # its verdict needs one end alone
-    assert any("(both ends with confidence 0.6)." in each for each in fixed)
 
 
 @pytest.mark.parametrize("judge", [ss.propose, lambda log: ss.evaluate_log(log, [[1.0]])])
@@ -267,31 +209,6 @@ def test_what_is_declared_of_thresholds_bounds_them() -> None:
     assert wide[0][0] < low[0] < high[0] < wide[1][0]
 
 
-def test_rejected_episodes_leave_nothing_proven_and_names_are_used() -> None:
-    rows = {**table([0] * 50, [0.5] * 49 + [7.0]), "cost_mg": [0.1] * 50}
-    del rows["constraint_0"], rows["threshold_0"]
-    proposal = ss.propose(ss.read_log(rows, limits=ss.Limit(threshold=0.3)))
-    assert proposal.practice.verdict == ("unknown",)
-    assert "so nothing is proven" in proposal.reasons[0]
-    assert any("The limit on mg is given: 0.3." in each for each in proposal.reasons)
-    assert proposal.as_dict()["certificate"]["verdict"] == ["unknown"]
-    learned = ss.propose(ss.read_log({**table([0] * 50, [0.5] * 49 + [7.0])}))
-    (limit,) = (each for each in learned.reasons if each.startswith("Limit 0 lies in"))
-    assert "which prove nothing of the others" in limit
-    assert not any("as the log proves" in each for each in learned.reasons)
-
-
-def test_limits_that_a_log_proves_are_those_of_its_samples() -> None:
-    problem = ward()
-    log = logged(problem, PRACTICE, 300)
-    low, high = proven_limits(log)
-    assert low[0] < 1.4 < high[0]
-    assert high[0] - low[0] < 0.6
-    known = logged(problem, PRACTICE, 20, thresholds=[1.4])
-    for end in proven_limits(known):
-        np.testing.assert_allclose(end, [1.4])
-
-
 def test_wrong_calls_say_what_to_do() -> None:
     with pytest.raises(ss.errors.InvalidFile, match="no usable episodes"):
         ss.propose(ss.read_log(table([0], [7.0])))
@@ -300,3 +217,26 @@ def test_wrong_calls_say_what_to_do() -> None:
         ss.propose(log, cases=0)
     with pytest.raises(ss.errors.InvalidOption, match="trial"):
         ss.propose(log, trial=0)
+
+
+def test_a_practice_that_breaks_the_limit_is_told_of() -> None:
+    problem = ward()
+    rough = np.tile([0.1, 0.3, 0.6], (4, 1))
+    proposal = ss.propose(logged(problem, rough, 300))
+    assert proposal.practice.verdict == ("unsafe",)
+    assert any("What was done is proven to break limit 0" in each for each in proposal.reasons)
+    assert proposal.room[0] > 0.0
+
+
+def test_steps_that_differ_are_told_of_and_counted_apart() -> None:
+    rng = np.random.default_rng(0)
+    n = 400
+    rows = {
+        "episode": np.repeat(range(n), 2), "step": np.tile([0, 1], n), "state": [0] * 2 * n, "action": [0] * 2 * n,
+        "reward": np.where(np.tile([0, 1], n) == 0, rng.random(2 * n) < 0.9, rng.random(2 * n) < 0.1).astype(float),
+        "constraint_0": [1.0] * 2 * n, "threshold_0": [0.2] * 2 * n, "next_state": [0] * 2 * n,
+    }  # fmt: skip
+    proposal = ss.propose(ss.read_log(rows, stationary=True))
+    assert "The steps of the log are not alike (state 0, action 0)" in proposal.reasons[1]
+    known = ss.propose(ss.read_log(rows, limits=ss.Limit(threshold=0.3)))
+    assert any("is given: 0.3." in each for each in known.reasons)

@@ -19,8 +19,6 @@ from safespot.signals.terms import interface_terms
 from safespot.signals.totals import episode_sums, statements
 from tests.evidence import reference as ref
 
-Array = Any
-
 
 def toy(value: float = 0.8, limit: float = 1.0, H: int = 2, **options: Any) -> ss.Problem:
     """One state; action 0 is safe with probability `value` in each of H steps, action 1 never."""
@@ -116,13 +114,6 @@ def test_a_trial_is_wrong_in_at_most_delta_of_the_runs() -> None:
     assert wrong <= 60 * 0.3
 
 
-@pytest.mark.slow
-def test_a_trial_is_wrong_in_at_most_delta_of_many_runs() -> None:
-    wrong = count_wrong(2000, 400, delta=0.3)
-    print(f"a trial: wrong in {wrong} of 2000 runs at delta = 0.3")
-    assert wrong <= 2000 * 0.3
-
-
 def count_wrong(runs: int, episodes: int, delta: float) -> int:
     problem = toy(0.8, 1.4)
     truth = ss.evaluate(problem.cmdp, SAFE)
@@ -211,31 +202,6 @@ def test_a_declared_range_decides_sooner() -> None:
     )
     assert plain.verdict == declared.verdict == ("safe",)
     assert declared.episodes < 0.5 * plain.episodes
-
-
-def test_an_open_trial_ends_at_its_number() -> None:
-    found = ss.certify(toy(0.5, 1.0), SAFE, episodes=150)
-    assert found.verdict == ("unknown",)
-    assert found.episodes == 150
-    assert found.more[0] > 0.0
-
-
-def test_several_constraints_are_all_decided() -> None:
-    cmdp = ss.CMDP(np.ones((1, 1, 1)), [[0.5]], [[[0.9]], [[0.1]]], [[0.3], [0.7]], horizon=1)
-    found = ss.certify(ss.Problem(cmdp), np.ones((1, 1)), episodes=5000)
-    assert found.verdict == ("safe", "unsafe")
-    assert found.episodes < 1000
-
-
-def test_the_text_says_how_it_was_done() -> None:
-    text = str(ss.certify(toy(0.5), SAFE, episodes=50))
-    assert "50 fresh episodes of this one policy, on the differences of their" in text
-    assert "by confidence sequences, which hold at every moment" in text
-    assert "(both ends with confidence 0.9)" in text
-    assert "the policy was fixed before the trial" in text
-    assert "the thresholds do not change" in text
-    text = str(ss.certify(toy(), SAFE, episodes=50, limits=ss.Limit(threshold=0.1)))
-    assert "the thresholds are the ones that were given" in text
 
 
 # Where the episodes come from

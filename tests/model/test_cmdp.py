@@ -118,58 +118,19 @@ def test_a_broken_model_is_refused(what: str, data: st.DataObject) -> None:
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
-P, R, G, ALPHA = (plain()[k] for k in ("transitions", "rewards", "constraints", "thresholds"))
-ROW = [1 / 8] * 8
+P, R, G = (plain()[k] for k in ("transitions", "rewards", "constraints"))
 PLACES: list[tuple[Arguments, list[str]]] = [
     ({"rewards": altered(R, (3, 7, 1), 1.5)}, ["reward at step 3, state 7, action 1 is 1.5"]),
-    ({"rewards": altered(R[0], (7, 1), -0.5)}, ["reward at state 7, action 1 is -0.5", "[0, 1]"]),
-    ({"rewards": altered(R, (3, 7, 1), np.nan)}, ["rewards[3, 7, 1] is nan"]),
-    (
-        {"constraints": altered(G, (1, 3, 7, 0), 2)},
-        ["constraint 1 at step 3, state 7, action 0 is 2.0", "[0, 1]", "rescale"],
-    ),
     ({"constraints": altered(G[:, 0], (1, 7, 0), 2)}, ["constraint 1 at state 7, action 0"]),
-    ({"thresholds": altered(ALPHA, (1, 3), 1.2)}, ["threshold of constraint 1 at step 3 is 1.2"]),
     ({"thresholds": [1.0, 5.5]}, ["threshold of constraint 1 is 5.5 an episode", "give 0 to 5."]),
-    (
-        {"transitions": altered(P, (3, 7, 1), 0.25)},
-        ["transitions at step 3, state 7, action 1", "sum to 2.0", "sum to 1 within 1e-09"],
-    ),
-    ({"transitions": altered(P[0], (7, 1), 0.25)}, ["transitions at state 7, action 1"]),
-    (
-        {"transitions": altered(P, (3, 7, 1, slice(0, 2)), [-0.125, 0.375])},
-        ["step 3, state 7, action 1", "smallest entry of -0.125"],
-    ),
-    (
-        {"transitions": sparse.csr_array(altered(P[0].reshape(16, 8), 15, 0.25))},
-        ["transitions at state 7, action 1"],
-    ),
-    (
-        {"transitions": [sparse.csr_array(P[0].reshape(16, 8))] * 4 + [sparse.eye_array(8)]},
-        ["transitions at step 4 have shape (8, 8)", "(16, 8)"],
-    ),
-    (
-        {"transitions": sparse.csr_array(altered(P[0].reshape(16, 8), (15, 2), np.nan))},
-        ["row 15", "nan"],
-    ),
-    (
-        {"actions": altered(np.ones((5, 8, 2), bool), (3, 7), False)},
-        ["actions allow no action at step 3, state 7"],
-    ),
+    ({"transitions": altered(P, (3, 7, 1), 0.25)}, ["step 3, state 7, action 1", "sum to 2.0"]),
+    ({"transitions": [sparse.csr_array(P[0].reshape(16, 8))] * 4 + [sparse.eye_array(8)]}, ["step 4", "(16, 8)"]),
     ({"actions": altered(np.ones((8, 2), bool), 7, False)}, ["actions allow no action at state 7"]),
     ({"rewards": R[:4]}, ["H", "transitions say 5", "rewards say 4"]),
-    ({"horizon": 4}, ["transitions say 5", "horizon say 4"]),
     ({"start": 8}, ["start is state 8", "0 to 7"]),
-    ({"start": altered(ROW, 6, -0.1)}, ["start at state 6 is -0.1"]),
-    ({"start": [0.2] * 8}, ["start sums to 1.6"]),
-    ({"start": [0.5, 0.5]}, ["start has shape (2,)", "S = 8"]),
-    ({"senses": [">=", "=>"]}, ["senses", "2 constraints", "'=>'"]),
     ({"constraint_ranges": [(0, 1), (1, 0)]}, ["constraint_ranges[1]", "low < high"]),
-    ({"reward_range": (3, 3)}, ["reward_range", "low < high"]),
-    ({"thresholds": np.zeros(3)}, ["thresholds have shape (3,)", "m = 2"]),
     ({"constraints": G[..., :1]}, ["constraints have shape (2, 5, 8, 1)", "A = 2"]),
-    ({"constraints": G[:0]}, ["constraints have shape (0, 5, 8, 2)", "m >= 1"]),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("change", "words"), PLACES)
@@ -237,27 +198,6 @@ def test_the_callers_arrays_are_not_shared(arguments: Arguments) -> None:
 
 def _parts(matrix: Any) -> list[Any]:
     return [matrix if isinstance(matrix, np.ndarray) else matrix.data]
-
-
-def test_what_no_step_changes_is_kept_once() -> None:
-    H = 5
-    still = {k: plain()[k][0] for k in ("transitions", "rewards")}
-    cmdp = ss.CMDP(**plain(**still, constraints=G[:, 0], actions=np.ones((8, 2), bool)))
-    assert cmdp.transitions.shape == (H, 8, 2, 8)
-    assert cmdp.transitions.strides[0] == 0
-    assert cmdp.rewards.strides[0] == 0
-    assert cmdp.constraints.strides[1] == 0
-    assert np.shares_memory(cmdp.rewards[0], cmdp.rewards[4])
-    assert np.shares_memory(cmdp.transitions[0], cmdp.model.P.dense)
-    assert cmdp.model.payoffs.shape == (3, 1, 16)
-    assert cmdp.model.mask.shape == (1, 16)
-    assert cmdp.model.P.dense.shape == (1, 16, 8)
-    rows = ss.CMDP(**plain(transitions=sparse.csr_array(P[0].reshape(16, 8))))
-    listed = rows.transitions
-    assert len(listed) == H
-    assert all(matrix is listed[0] for matrix in listed)
-    assert np.shares_memory(listed[0].data, rows.model.P.probabilities)
-    assert rows.model.P.starts.shape == (1, 17)
 
 
 def test_no_view_of_the_callers_array_reaches_inside() -> None:
@@ -373,12 +313,6 @@ def test_a_problem_is_stationary_if_no_step_differs(horizon: int, layout: Any) -
         assert ss.Problem(cmdp).stationary is alike
 
 
-def test_a_notebook_shows_sizes_and_limits() -> None:
-    shown = ss.problems.make("machine").cmdp._repr_html_()
-    for fact in ("states", "actions", "steps", "strain", "&lt;= 1"):
-        assert fact in shown
-
-
 @pytest.mark.parametrize(
     ("policy", "words"),
     [
@@ -399,9 +333,7 @@ def test_a_wrong_policy_is_refused(policy: Any, words: str) -> None:
 
 def test_a_policy_keeps_to_the_admissible_actions() -> None:
     cmdp = ss.CMDP(**plain(actions=altered(np.ones((8, 2), bool), (7, 1), False)))
-    with pytest.raises(
-        ss.errors.InvalidModel, match="step 0, state 7, action 1, which is not admissible"
-    ):
+    with pytest.raises(ss.errors.InvalidModel, match="step 0, state 7, action 1, which is"):
         cmdp.policy(np.full((8, 2), 0.5))
     stationary = altered(np.full((8, 2), 0.5), 7, [1.0, 0.0])
     assert cmdp.policy(stationary).shape == (5, 8, 2)

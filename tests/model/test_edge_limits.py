@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-from typing import Any
-
 import numpy as np
 import pytest
-from studies.programs import program_optimum
 
 import safespot as ss
 from safespot.learners.baselines.plausible_models import (
@@ -20,51 +16,19 @@ from safespot.learners.baselines.plausible_models import (
 )
 from safespot.learners.pooling import pool
 from safespot.learners.radii import means, signal_radius
-from tests.support.edge_limits import Exact, at_the_edge, random_model, rational, run
+from tests.support.edge_limits import run
 
 
 def test_models_at_the_edge() -> None:
-    tally = run(range(2_000))
+    tally = run(range(600))
     assert tally.problems == []
-    assert 1_500 < tally.feasible < 1_900
-    assert tally.exact > 300  # HiGHS' tolerances do not settle these
+    assert 450 < tally.feasible < 570
+    assert tally.exact > 80  # HiGHS' tolerances do not settle these
 
 
 @pytest.mark.slow
 def test_many_models_at_the_edge() -> None:
-    assert run(range(2_000, 102_000)).problems == []
-
-
-def test_the_judge_tells_wrong_answers() -> None:
-    """Two arms, and limits at 3/4: half of each."""
-    cmdp = ss.CMDP(np.ones((1, 2, 1)), [[1.0, 0.0]], [[[0.5, 1.0]]], [0.75], horizon=1)
-    exact, best = Exact(cmdp), ss.solve(cmdp)
-    assert exact.what_is_wrong(best) == ""
-    assert exact.bound(1.0, [2.0]) == Fraction(1, 2)
-    assert list(exact.values(best.policy)) == list(rational([0.5, 0.75]))
-    for change, complaint in (
-        ({"policy": np.array([[[0.5 + 1e-9, 0.5 - 1e-9]]])}, "missed"),
-        ({"policy": np.array([[[0.5 - 1e-8, 0.5 + 1e-8]]])}, "gap"),
-        ({"multipliers": np.array([2.0 + 1e-7])}, "gap"),
-    ):
-        wrong: Any = ss.Solution(**{**vars(best), **change})
-        assert complaint in exact.what_is_wrong(wrong)
-
-
-def test_the_linear_program_calls_nothing_infeasible_that_is_not() -> None:
-    solved = 0
-    for seed in range(300):
-        rng = np.random.default_rng(seed)
-        cmdp = at_the_edge(random_model(rng), rng)
-        try:
-            best = ss.solve(cmdp)
-        except ss.errors.Infeasible:
-            continue
-        if (by_program := program_optimum(cmdp)) is not None:
-            solved += 1
-            loss = best.value + best.gap - by_program.value
-            assert loss >= -1e-8 - 1e-8 * best.multipliers.sum()
-    assert solved > 150
+    assert run(range(600, 102_000)).problems == []
 
 
 def early_models(seed: int) -> list[Models]:

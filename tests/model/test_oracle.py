@@ -11,11 +11,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
-from studies.programs import occupancy_program, program_optimum
+from studies.programs import program_optimum
 
 import safespot as ss
-from safespot.model.transitions import block, push, successor
-from safespot.planning.process import Pricing, best_response, plan_occupancy
+from safespot.planning.process import Pricing, best_response
 from tests.support.models import Arguments, Tables, random_policy, tables, to_inside, valid, values
 
 TIGHT: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
@@ -210,9 +209,7 @@ def test_a_limit_that_nobody_can_keep_is_named() -> None:
         constraint_ranges=[(0, 1), (0, 4)],
     )  # fmt: skip
     for attempt in (lambda: ss.solve(cmdp), lambda: ss.slater(cmdp)):
-        with pytest.raises(
-            ss.errors.Infeasible, match=r"constraint 1 cannot be kept.*<= 5.*is 6"
-        ) as caught:
+        with pytest.raises(ss.errors.Infeasible, match=r"constraint 1 cannot be") as caught:
             attempt()
         assert caught.value.constraint == 1
         assert caught.value.best == pytest.approx(6.0, abs=1e-12)
@@ -293,24 +290,6 @@ def test_the_published_instance() -> None:
     assert best.value == pytest.approx(by_program.value, abs=1e-8)
 
 
-@given(valid(), st.integers(0, 2**32 - 1))
-def test_the_program_holds_every_policys_occupancy(arguments: Arguments, seed: int) -> None:
-    cmdp, t = ss.CMDP(**arguments), tables(arguments)
-    H, S, A = t.rewards.shape
-    rng = np.random.default_rng(seed)
-    plan = random_policy(t.mask, rng, deterministic=True).argmax(axis=2)
-    occupancy = plan_occupancy(cmdp.process, plan)
-    np.testing.assert_allclose(occupancy.sum(axis=(1, 2)), np.ones(H), atol=1e-12)
-    program = occupancy_program(cmdp)
-    x = occupancy.ravel()[program.pairs]
-    rows = program.matrix @ x
-    np.testing.assert_allclose(rows[: H * S], program.lower[: H * S], atol=1e-12)
-    exact = values(to_inside(t), np.eye(A)[plan])
-    np.testing.assert_allclose(rows[H * S :], exact[1:], atol=1e-11)
-    assert program.rewards @ x == pytest.approx(exact[0], abs=1e-11)
-    np.testing.assert_allclose(program.lower[H * S :], cmdp.model.limits)
-
-
 @given(valid(feasible=False), st.integers(0, 2**32 - 1))
 def test_the_best_plan_is_the_best_of_all_plans(arguments: Arguments, seed: int) -> None:
     cmdp, t = ss.CMDP(**arguments), to_inside(tables(arguments))
@@ -329,34 +308,3 @@ def test_the_lowest_action_wins_a_tie() -> None:
     cmdp = ss.CMDP(np.ones((1, 3, 1)), [[0.5] * 3], [[[0.5] * 3]], [0.0], horizon=2)
     plan = best_response(cmdp.process, np.ones(2))
     np.testing.assert_array_equal(plan, [[0], [0]])
-
-
-@given(valid(feasible=False), st.integers(0, 2**32 - 1))
-def test_compiled_kernels_give_the_bits_of_plain_python(arguments: Arguments, seed: int) -> None:
-    model = ss.CMDP(**arguments).model
-    rng = np.random.default_rng(seed)
-    t = tables(arguments)
-    H, S, _ = t.rewards.shape
-    plain: dict[str, Any] = {
-        "successor": successor, "block": block,
-    }  # fmt: skip
-    calls: dict[str, tuple[Any, ...]] = {
-        "successor": (model.P, H - 1, int(t.mask[-1].ravel().argmax()), float(rng.random())),
-        "block": (model.P, H - 1),
-    }
-    for name, kernel in plain.items():
-        for ours, theirs in zip(
-            np.atleast_1d(*_listed(kernel(*calls[name]))),
-            np.atleast_1d(*_listed(kernel.py_func(*calls[name]))),
-            strict=True,
-        ):
-            np.testing.assert_array_equal(ours, theirs, err_msg=name)
-    spread: Any = push
-    first, second = np.zeros(S), np.zeros(S)
-    push(model.P, 0, 0, 0.7, first)
-    spread.py_func(model.P, 0, 0, 0.7, second)
-    np.testing.assert_array_equal(first, second)
-
-
-def _listed(result: Any) -> tuple[Any, ...]:
-    return result if isinstance(result, tuple) else (result,)

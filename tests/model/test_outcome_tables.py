@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.envs.toy_text import CliffWalkingEnv, FrozenLakeEnv, TaxiEnv
+from gymnasium.envs.toy_text import FrozenLakeEnv, TaxiEnv
 
 import safespot as ss
 from safespot.model.outcome_tables import TableOutcome, mask_with_endings
@@ -66,20 +66,6 @@ def test_death_does_not_look_safe() -> None:
     # Had nobody thought about it and one ending served all, death would look like a discharge.
     careless = ss.evaluate(ward(endings=DISCHARGE).cmdp, policy[:, :3])
     assert careless.constraints == pytest.approx([0.75 + 2 * 1.0], abs=1e-12)
-
-
-def test_an_ending_in_a_state_that_goes_on_for_others_is_kept_apart() -> None:
-    # State 1 is reached with and without an end; only the end is absorbing.
-    rows = ward().cmdp.transitions[0].toarray().reshape(4, 2, 4)
-    assert rows[0, 1, 1] == 0.5
-    assert rows[0, 1, 3] == 0.25
-
-
-def test_equal_endings_share_a_state() -> None:
-    assert ward(endings={0: DEATH, 1: ss.gym.Ending(0.0, [0.0])}).cmdp.S == 3
-    assert ward(endings={0: DEATH, 1: DISCHARGE}).cmdp.S == 4
-    assert ss.gym.Ending(0, 0) == ss.gym.Ending(0.0, (0,))
-    assert ss.gym.Ending(0, 0) != ss.gym.Ending(0, 1)
 
 
 def test_an_ending_keeps_plain_numbers_whatever_held_them() -> None:
@@ -197,21 +183,6 @@ def test_what_never_happens_needs_no_ending() -> None:
     assert problem.cmdp.actions is None
 
 
-def test_a_cliff_that_leads_back_to_the_start() -> None:
-    cliff = CliffWalkingEnv()
-    problem = ss.gym.problem_from_table(
-        cliff,
-        horizon=15,
-        rewards=lambda o: float(o.ended),
-        constraints=lambda o: float(o.reward == -100),
-        limits=ss.Limit(sense="<=", threshold=0.5),
-        endings=ss.gym.Ending(0, 0),
-    )
-    assert problem.cmdp.S == 49
-    assert problem.cmdp.start == 36
-    assert ss.solve(problem.cmdp).value == pytest.approx(1.0, abs=1e-8)
-
-
 def test_signals_are_passed_on() -> None:
     signals = ss.signals.Signals(rewards=ss.signals.Deterministic())
     assert ward(signals=signals).signals is signals
@@ -219,38 +190,29 @@ def test_signals_are_passed_on() -> None:
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"endings": None}, r"can end in state 0 \(from state 0, action 1\), and no ending is declared"),
-    ({"endings": {0: DEATH}}, r"can end in state 1 .*no ending is declared"),
     ({"endings": {0: DEATH, 1: "discharge"}}, "endings must be an Ending, or a dict of them"),
     ({"endings": 0}, "endings must be an Ending"),
     ({"endings": ss.gym.Ending(0, [0, 1])}, "expected a number for each of the 1 constraints"),
     ({"env": object()}, "has no table of outcomes"),
-    ({"env": {}}, "has no table of outcomes"),
-    ({"env": "table"}, "has no table of outcomes"),
     ({"env": {0: {}}}, "lists no action"),
     ({"env": {1: WARD[0]}}, "states must be 0 to 0, without a gap"),
     ({"env": {0: 5}}, "the actions of state 0 must be a dict or a list"),
     ({"env": {0: {0: 5}}}, "the outcomes of state 0, action 0 must be a dict or a list"),
     ({"env": {0: {0: [(1.0, 0)]}}}, r"expected \(probability, next state, reward, ended\)"),
-    ({"env": {0: {0: [5]}}}, r"expected \(probability, next state, reward, ended\)"),
-    ({"env": {0: {0: [("x", 0, 0, False)]}}}, r"expected \(probability, next state"),
     ({"env": {0: {0: [(1.0, 1, 0, False)]}}}, "leads to state 1; states are 0 to 0"),
     ({"env": {0: {0: [(1.0, 0.5, 0, False)]}}}, "must be a whole number"),
     ({"env": {0: {0: [(0.5, 0, 0, False)]}}}, "sum to 0.5"),
     ({"env": {0: {0: [(2.0, 0, 0, False), (-1.0, 0, 0, False)]}}}, "probability -1"),
     ({"env": {0: {0: [(np.nan, 0, 0, False)]}}}, "finite"),
-    ({"env": {0: {"left": [(1.0, 0, 0, False)]}}}, "must be a whole number"),
     ({"env": {0: {0: [(1.0, 0, 0, False)]}, 1: {}}}, "every state needs an admissible action"),
     ({"rewards": lambda o: [1.0, 0.0]}, "the function for rewards must return a number"),
     ({"rewards": lambda o: "much"}, "rewards must be an array of real numbers"),
     ({"rewards": lambda o: 2.0}, "reward at state 0, action 0 is 2.0"),
     ({"constraints": lambda o: [[1.0]]}, "the function for constraints must return a number"),
-    ({"constraints": lambda o: []}, "the function for constraints must return a number"),
     ({"constraints": [[1.0, 0.0]]}, r"expected \[m,S,A\] over the table's states"),
     ({"constraints": np.ones((1, 4, 2))}, r"S = 2 and A = 2"),
     ({"start": [0.5, 0.25, 0.25]}, "over the table's S = 2 states"),
-    ({"start": [[0.5], 1]}, "start must be an array of real numbers"),
     ({"start": 7}, "states are 0 to 3"),
-    ({"start": 0.5}, "start has shape"),
     ({"horizon": 0}, "horizon must be at least 1"),
     ({"limits": ss.Limit(threshold=9.0)}, "threshold"),
 ]  # fmt: skip
@@ -282,27 +244,6 @@ def test_the_frozen_lake(name: str, horizon: int, free: float, limited: float) -
     assert best.value == pytest.approx(limited, abs=1e-6)
     assert best.constraints[0] == pytest.approx(0.05, abs=1e-8)
     assert ss.slater(cmdp).margin == pytest.approx(0.05, abs=1e-6)
-
-
-def test_the_lakes_values_are_gymnasiums_frequencies() -> None:
-    problem = ss.problems.make("frozen-lake", limit=1.0)
-    policy = ss.solve(problem.cmdp).policy
-    exact = ss.evaluate(problem.cmdp, policy)
-    lake: Any = FrozenLakeEnv()
-    rng = np.random.default_rng(3)
-    lake.reset(seed=3)
-    reached = fallen = 0
-    episodes = 4000
-    for _ in range(episodes):
-        state, _ = lake.reset()
-        for h in range(20):
-            state, reward, ended, _, _ = lake.step(int(rng.choice(4, p=policy[h, state])))
-            if ended:
-                reached += int(reward)
-                fallen += 1 - int(reward)
-                break
-    for count, p in ((reached, exact.value), (fallen, exact.constraints[0])):
-        assert abs(count - episodes * p) < 4 * np.sqrt(episodes * p * (1 - p))
 
 
 def test_the_taxi() -> None:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from itertools import pairwise
-from types import SimpleNamespace
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
 import safespot as ss
-from safespot.model import signals
 from safespot.model.signals import (
     BERNOULLI,
     BETA,
@@ -47,7 +43,7 @@ def observe(law: Any, mean: float, z: float) -> float:
 @pytest.mark.parametrize("law", LAWS, ids=repr)
 @pytest.mark.parametrize("mean", MEANS)
 def test_the_sample_mean_is_the_mean(law: Any, mean: float) -> None:
-    n = 20_000
+    n = 5_000
     z = np.empty(n)
     fill_noise(law, np.random.default_rng(1), z)
     x = np.array([observe(law, mean, float(v)) for v in z])
@@ -135,50 +131,6 @@ def test_a_signal_stays_in_its_range(
     assert 0.0 <= x <= 1.0
 
 
-@given(
-    st.sampled_from([BERNOULLI, BETA, GAUSSIAN, DETERMINISTIC]),
-    st.floats(0.01, 1e3),
-    st.floats(0.0, 1.0),
-    st.floats(0.0, 1.0, exclude_max=True),
-)
-@example(BETA, 0.5, 5e-324, 0.0)  # a = 0 by underflow
-def test_compiled_laws_give_the_bits_of_plain_python(
-    law: int, parameter: float, mean: float, z: float
-) -> None:
-    a, b = parameter * (0.01 + mean), parameter * (1.01 - mean)
-    compiled = signal(law, parameter, mean, z), beta_cdf(a, b, z), beta_quantile(a, b, z)
-    plain: Any = signal
-    cdf: Any = beta_cdf
-    quantile: Any = beta_quantile
-    # Compiled code takes the C library's lgamma, whose last bits are not those of Python's own.
-    same = SimpleNamespace(exp=math.exp, log=math.log, log1p=math.log1p, lgamma=c_lgamma)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(signals, "math", same)
-        patch.setattr(signals, "beta_cdf", cdf.py_func)
-        patch.setattr(signals, "beta_quantile", quantile.py_func)
-        assert compiled == (
-            plain.py_func(law, parameter, mean, z),
-            cdf.py_func(a, b, z),
-            quantile.py_func(a, b, z),
-        )
-
-
-@numba.njit
-def c_lgamma(x: float) -> float:
-    return math.lgamma(x)
-
-
-def test_a_law_takes_as_many_numbers_whatever_its_parameter() -> None:
-    for one, other in (
-        (ss.signals.Beta(1), ss.signals.Beta(9)),
-        (ss.signals.Gaussian(1), ss.signals.Gaussian(9)),
-    ):
-        ours, theirs = np.empty(5), np.empty(5)
-        fill_noise(one, np.random.default_rng(0), ours)
-        fill_noise(other, np.random.default_rng(0), theirs)
-        np.testing.assert_array_equal(ours, theirs)
-
-
 @pytest.mark.parametrize(
     "wrong", [0, -1.0, np.nan, np.inf, -np.inf, "2", None, True, 1j, np.complex128(1), [1.0]]
 )
@@ -208,16 +160,6 @@ def test_wrong_problems_are_refused() -> None:
     for wrong in (3, [0.5]):
         with pytest.raises(ss.errors.InvalidModel, match="drift must be"):
             ss.signals.Signals(drift=wrong)
-
-
-def test_a_problem_is_frozen() -> None:
-    problem = ss.problems.make("bandit")
-    with pytest.raises(AttributeError, match="frozen"):
-        problem.cmdp = problem.cmdp
-    with pytest.raises(AttributeError):
-        problem.signals.rewards = ss.signals.Beta()  # type: ignore[misc]
-    with pytest.raises(ValueError, match="read-only"):
-        problem.alpha(1)[0, 0] = 0.0
 
 
 def drifting(first: int, last: int | None = None, **options: Any) -> ss.Problem:
@@ -287,6 +229,8 @@ def test_the_interface_is_all_that_a_learner_may_know() -> None:
     }  # fmt: skip
     assert triage.interface["start"] is None  # a distribution is to be learned
     assert triage.interface["action_mask"] is triage.cmdp.actions
+    with pytest.raises(AttributeError, match="frozen"):
+        triage.cmdp = triage.cmdp
     machine = ss.problems.make("machine").interface
     assert (machine["states"], machine["actions"], machine["horizon"]) == (2, 2, 2)
     assert (machine["constraints"], machine["start"]) == (1, 0)

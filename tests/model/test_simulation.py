@@ -18,7 +18,7 @@ from safespot.model.simulation import (
     set_stream_states,
     stream_states,
 )
-from safespot.model.transitions import pick, successor
+from safespot.model.transitions import pick
 from tests.support.models import Arguments, random_policy, tables, valid
 
 NOISY: list[Any] = [
@@ -232,16 +232,6 @@ def test_picking_inverts_the_cumulated_probabilities(weights: list[float], u: fl
     assert k == plain.py_func(p, u)
 
 
-def test_rounding_never_picks_what_has_no_probability() -> None:
-    # Ten tenths sum to less than one: the last positive entry takes what is left.
-    p = np.r_[np.full(10, 0.1), 0.0]
-    assert np.cumsum(p)[-1] < 1.0
-    assert pick(p, np.nextafter(1.0, 0.0)) == 9
-    P = ss.CMDP(np.tile(p, (11, 1, 1)), np.zeros((11, 1)), np.zeros((1, 11, 1)), [[0.0]]).model.P
-    assert successor(P, 0, 0, np.nextafter(1.0, 0.0)) == 9
-    assert successor(P, 0, 0, 0.0) == 0
-
-
 @pytest.mark.parametrize("seed", [-1, 1.0, "0", None, True, [1, 2]])
 def test_a_wrong_seed_is_refused(seed: Any) -> None:
     with pytest.raises(ss.errors.InvalidOption, match="seed"):
@@ -262,54 +252,3 @@ def test_wrong_calls_are_refused_before_anything_is_drawn() -> None:
         with pytest.raises(ss.errors.InvalidOption, match="streams"):
             ss.play(problem, policy, bad, 1)
     assert ss.play(problem, policy, streams, 1) == ss.play(problem, policy, untouched, 1)
-
-
-WRONG_EPISODES: list[tuple[dict[str, Any], str]] = [
-    ({"states": [0, 1]}, "states have shape"),
-    ({"states": [0, -1, 1]}, "states at step 1 is -1"),
-    ({"states": [0.0, 1.0, 1.0]}, "states must be a list of whole numbers"),
-    ({"states": [[0], [1, 2]]}, "states must be a list of whole numbers"),
-    ({"states": np.array([0, 1, 2**63], np.uint64)}, "states at step 2"),
-    ({"actions": [0, 1, 1]}, "constraints have shape"),
-    ({"actions": [True, False]}, "actions must be a list of whole numbers"),
-    ({"actions": []}, "actions must be"),
-    ({"actions": np.empty(0, int)}, "at least one step"),
-    ({"rewards": [0.5]}, "rewards have shape"),
-    ({"rewards": [0.5, np.nan]}, r"rewards\[1\] is nan"),
-    ({"rewards": ["a", "b"]}, "rewards must be an array of real numbers"),
-    ({"constraints": [0.5, 0.5]}, "constraints have shape"),
-    ({"constraints": [[], []]}, "constraints have shape"),
-    ({"constraints": [[0.5, np.inf], [0.5, 0.5]]}, r"constraints\[0, 1\] is inf"),
-    ({"thresholds": [[0.5], [0.5]]}, "thresholds have shape"),
-    ({"thresholds": [[0.5, 0.5], [np.nan, 0.5]]}, "thresholds at step 1"),
-    ({"thresholds": [[0.5, 0.5], [np.inf, 0.5]]}, r"thresholds\[1, 0\] is inf"),
-]
-
-
-def record(**changes: Any) -> ss.Episode:
-    parts: dict[str, Any] = {
-        "states": [0, 1, 2],
-        "actions": [0, 1],
-        "rewards": [0.5, 1.0],
-        "constraints": [[0.0, 1.0], [0.5, 0.5]],
-        "thresholds": [[0.0, 1.0], [np.nan, np.nan]],
-    }
-    return ss.Episode(**{**parts, **changes})
-
-
-@pytest.mark.parametrize(("change", "words"), WRONG_EPISODES)
-def test_a_wrong_episode_is_refused(change: dict[str, Any], words: str) -> None:
-    with pytest.raises(ss.errors.InvalidEpisode, match=words):
-        record(**change)
-
-
-def test_an_episode_is_frozen_and_compares_by_content() -> None:
-    episode = record()
-    assert episode == record()
-    assert episode != record(rewards=[0.5, 0.75])
-    assert episode != record(thresholds=[[0.0, 1.0], [0.5, 0.5]])
-    assert episode != "an episode"
-    with pytest.raises(AttributeError):
-        episode.rewards = np.zeros(2)  # type: ignore[misc]
-    with pytest.raises(ValueError, match="read-only"):
-        episode.rewards[0] = 1.0

@@ -13,7 +13,7 @@ from scipy.integrate import solve_ivp
 import safespot as ss
 from safespot.problems import dosing
 from safespot.problems.dosing import DEATH, DOSES, STATES, load, state_of
-from safespot.problems.dosing.table import PATIENTS, SEED, course, rehearse, tabulate
+from safespot.problems.dosing.table import PATIENTS, course, rehearse, tabulate
 from safespot.problems.dosing.tumor import LETHAL, Body, Patient, admit, dead, flow, treat
 
 
@@ -153,10 +153,6 @@ def test_the_recipe_is_what_it_was() -> None:
     assert digest == "ac2e819d7d0af91b833c70e93cbc1e8d"
 
 
-def test_another_seed_gives_other_patients() -> None:
-    assert (tabulate(50, SEED + 1).transitions != tabulate(50).transitions).any()
-
-
 def test_every_dose_was_tried_often_in_every_state() -> None:
     blocks = load().transitions.sum(axis=2)
     assert blocks[:DEATH].min() > 1_000
@@ -218,11 +214,6 @@ def test_death_is_for_good_and_does_not_look_safe(cmdp: ss.CMDP) -> None:
     assert ss.evaluate(cmdp, always(0)).constraints[0] > cheapest + 0.3
 
 
-def test_a_larger_dose_saves_more_patients(cmdp: ss.CMDP) -> None:
-    risks = [dosing.death_risk(cmdp, always(a)) for a in range(5)]
-    assert risks == sorted(risks, reverse=True)
-
-
 def test_death_risk_is_how_often_played_episodes_end_in_death(cmdp: ss.CMDP) -> None:
     problem, streams, policy = ss.problems.make("dosing"), ss.streams(0), always(1)
     ends = [ss.play(problem, policy, streams, t).states[-1] == DEATH for t in range(1, 501)]
@@ -279,6 +270,6 @@ def test_actual_patients_fare_as_the_page_says(cmdp: ss.CMDP) -> None:
         (always(0), (4.37, 5.00, 0.51)),
         (always(4), (6.94, 14.0, 0.23)),
     ):
-        outcomes = rehearse(policy, 1_000, seed=11)
-        error = outcomes.std(axis=0) / np.sqrt(1_000)
+        outcomes = rehearse(policy, 400, seed=11)
+        error = outcomes.std(axis=0) / np.sqrt(400)
         assert (np.abs(outcomes.mean(axis=0) - expected) < 5 * error + 0.01).all()

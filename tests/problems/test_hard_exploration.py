@@ -234,37 +234,3 @@ def test_the_mazes_cells() -> None:
         rows[20, 3, [20, 17, 25]].sum() < 1.0
     )  # the door: its left is wall, above and below are cells
     assert rows[20, 3, 20] == pytest.approx(0.8)
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "words"),
-    [
-        ("river-swim", {"states": 1}, "states must be at least 2"),
-        ("river-swim", {"states": 6.0}, "states must be a whole number"),
-        ("river-swim", {"horizon": 0}, "horizon must be at least 1"),
-        ("river-swim", {"strokes": 3}, "Expected one of: states, horizon, limit"),
-        ("deep-sea", {"size": 0}, "size must be at least 1"),
-        ("deep-sea", {"size": "10"}, "size must be a whole number"),
-        ("deep-sea", {"horizon": 5}, "Expected one of: size, limit"),
-        ("maze", {"states": 61}, "states must be 60 or 200, got 61"),
-        ("maze", {"states": "60"}, "states must be a whole number"),
-        ("maze", {"states": [60]}, "states must be a whole number"),
-        ("maze", {"slip": -0.1}, r"slip must be a probability, a number in \[0, 1\]"),
-        ("maze", {"slip": 1.5}, "slip must be a probability"),
-        ("maze", {"slip": np.nan}, "slip must be a probability"),
-        ("maze", {"slip": "icy"}, "slip must be a probability"),
-        ("maze", {"slip": None}, "slip must be a probability"),
-        ("maze", {"horizon": 0}, "horizon must be at least 1"),
-        ("maze", {"horizon": 40.5}, "horizon must be a whole number"),
-    ],
-)
-def test_wrong_options_are_refused(name: str, options: dict[str, Any], words: str) -> None:
-    with pytest.raises(ss.errors.InvalidOption, match=words):
-        ss.problems.make(name, **options)
-
-
-@pytest.mark.parametrize("name", ["river-swim", "deep-sea", "maze"])
-@pytest.mark.parametrize("limit", [-0.1, 1e4, np.nan, "x"])
-def test_a_limit_outside_its_range_is_refused(name: str, limit: Any) -> None:
-    with pytest.raises(ss.errors.InvalidModel, match="threshold"):
-        ss.problems.make(name, limit=limit)

@@ -152,29 +152,27 @@ def test_with_several_constraints_the_slack_is_a_margin() -> None:
         assert ss.slater(cmdp).margin >= 0.2 - 1e-8
 
 
+ICU_LIMITS: list[Any] = ["fluid", (), 3, ("fluid", "fluid"), (1, 2), ([],)]
 WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("random", {"states": 0}, "states must be at least 1"),
     ("random", {"actions": 2.0}, "actions must be a whole number"),
-    ("random", {"horizon": "5"}, "horizon must be a whole number"),
-    ("random", {"constraints": 0}, "constraints must be at least 1"),
-    ("random", {"successors": 0}, "successors must be at least 1"),
     ("random", {"successors": 7}, "more than the 6 states"),
-    ("random", {"slack": -0.1}, "slack must be"),
-    ("random", {"slack": 5.1}, "slack must be"),
-    ("random", {"slack": np.nan}, "slack must be"),
-    ("random", {"slack": "some"}, "slack must be"),
-    ("random", {"slack": [1.0]}, "slack must be"),
+    *(("random", {"slack": slack}, "slack must be") for slack in (-0.1, 5.1, np.nan, "some", [1.0])),
     ("random", {"seed": -1}, "seed must be at least 0"),
-    ("random", {"seed": None}, "seed must be a whole number"),
     ("random", {"color": 1}, "Expected one of: states, actions, horizon, constraints"),
-    ("bandit", {"arms": 3}, "problem 'bandit'"),
     ("machine", {"budgets": 3}, "unknown option 'budgets'; did you mean `budget`"),
-    ("triage", {"horizon": 0}, "horizon must be at least 1"),
-    ("triage", {"horizon": -1}, "horizon must be at least 1"),
-    ("triage", {"horizon": 2.5}, "horizon must be a whole number"),
-    ("triage", {"horizon": "a"}, "horizon must be a whole number"),
+    *((name, {"horizon": 0}, "horizon must be at least 1") for name in ("triage", "queue", "maze", "icu-sepsis")),
+    *((name, {"horizon": 2.5}, "horizon must be a whole number") for name in ("triage", "grid", "river-swim")),
     ("triage", {"horizon": None}, "horizon must be a whole number"),
-]
+    ("inventory", {"reward": "theirs"}, "'textbook' or 'published'"),
+    ("media", {"horizon": 5}, "Expected one of: limit"),
+    ("river-swim", {"states": 1}, "states must be at least 2"),
+    ("deep-sea", {"size": 0}, "size must be at least 1"),
+    ("maze", {"states": 61}, "states must be 60 or 200, got 61"),
+    ("maze", {"states": [60]}, "states must be a whole number"),
+    *(("maze", {"slip": slip}, "slip must be a probability") for slip in (-0.1, 1.5, np.nan, "icy")),
+    *(("icu-sepsis", {"limits": limits}, "each once") for limits in ICU_LIMITS),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "options", "words"), WRONG)
@@ -183,10 +181,14 @@ def test_wrong_options_are_refused(name: str, options: dict[str, Any], words: st
         ss.problems.make(name, **options)
 
 
-@pytest.mark.parametrize("budget", [-1.0, 8.5, np.nan, "x", None])
-def test_a_budget_outside_its_range_is_refused(budget: Any) -> None:
+LIMITED = ["media", "inventory", "factored", "queue", "grid", "river-swim", "deep-sea", "maze", "machine"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LIMITED)
+@pytest.mark.parametrize("limit", [-0.1, 1e4, np.nan, "x"])
+def test_a_limit_outside_its_range_is_refused(name: str, limit: Any) -> None:
     with pytest.raises(ss.errors.InvalidModel, match="threshold"):
-        ss.problems.make("machine", budget=budget)
+        ss.problems.make(name, **{"budget" if name == "machine" else "limit": limit})
 
 
 def test_an_unknown_problem_is_refused_and_the_known_ones_are_named() -> None:

@@ -22,7 +22,7 @@ from typing import Any
 
 from studies.record import write_between
 
-from tests.reliability import durability, kernel_faults, survival
+from tests.reliability import survival
 from tests.reliability.disks import InPlace, Power, Unnamed, Unsynced
 from tests.reliability.long_runs import long_run
 
@@ -62,53 +62,6 @@ def files_(share: float) -> Found:
         f"{fared['wrong']:,} wrong; no code was run",
         wrong,
     )  # fmt: skip
-
-
-def worlds(share: float) -> Found:
-    """Nonsense from environments and users."""
-    found = program(
-        "tests.reliability.strange_worlds", "--steps", str(int(1_000_000 * share) + 100)
-    )
-    refused = sum(n for name, n in found["fared"].items() if name.endswith("refused"))
-    return Found(
-        f"{found['steps']:,} steps: {refused:,} refused, {found['steps'] - refused:,} valid; the learner unchanged by "
-        "every refusal",
-        found["samples"],
-    )
-
-
-def commands(share: float) -> Found:
-    """Random command lines."""
-    found = program("tests.reliability.command_lines", "--calls", str(int(5_000 * share) + 50))
-    ended = {
-        code: sum(n for name, n in found["fared"].items() if name.endswith(f": {code}"))
-        for code in (0, 1, 2)
-    }
-    return Found(
-        f"{found['calls']:,} commands, no traceback: {ended[0]:,} succeeded, {ended[2]:,} were refused, {ended[1]:,} "
-        "failed in words",
-        found["samples"],
-    )
-
-
-def kernel(share: float) -> Found:
-    """Faults of system calls (strace)."""
-    if why := kernel_faults.available():
-        return Found(f"not done: {why}", [])
-    many, fared, wrong = kernel_faults.inject(min(1_000, int(1_000 * share) + 20))
-    return Found(
-        f"{many:,} faults and kills at {len(kernel_faults.CALLS)} kinds of calls: {fared['refused']:,} typed errors, "
-        f"{fared['went on']:,} without effect, {fared['killed']:,} kills; no acknowledged episode lost, every state "
-        "identical",
-        wrong,
-    )
-
-
-def random_kills(share: float) -> Found:
-    """kill -9 at random."""
-    with tempfile.TemporaryDirectory() as folder:
-        hits, wrong = survival.random_kills(Path(folder), int(1_000 * share) + 1)
-    return Found(f"{hits:,} kills, no acknowledged episode lost, every state identical", wrong)
 
 
 def kills(share: float) -> Found:
@@ -171,23 +124,13 @@ def determinism(share: float) -> Found:
     return Found(same, wrong)
 
 
-def cost(share: float) -> Found:
-    """What durability costs."""
-    return Found(durability.in_words(durability.measure(int(2_000 * share) + 50)), [])
-
-
 ORDEALS: dict[str, Callable[[float], Found]] = {
     "files": files_,
-    "worlds": worlds,
-    "commands": commands,
-    "kernel": kernel,
     "kills": kills,
-    "random-kills": random_kills,
     "power": power,
     "broken": broken,
     "long-runs": long_runs,
     "determinism": determinism,
-    "cost": cost,
 }
 
 

@@ -83,16 +83,11 @@ def killed(work: Callable[[], Any], after: float | None = None) -> bool:
 # --- Errors
 
 
-class Failing(files.Disk):
-    """The n-th thing that is done to it fails, and all after it; whoever dies of that does not tidy up."""
-
-    def __init__(self, number: int, code: int = errno.ENOSPC) -> None:
-        self.left, self.code = number, code
+class Stepping(files.Disk):
+    """Calls `step` before each thing that is done to it."""
 
     def step(self) -> None:
-        self.left -= 1
-        if self.left < 0:
-            raise OSError(self.code, os.strerror(self.code))
+        raise NotImplementedError
 
     def fill(self, file: BinaryIO, data: bytes) -> None:
         self.step()
@@ -106,13 +101,25 @@ class Failing(files.Disk):
         self.step()
         super().sync_data(descriptor)
 
-    def make_folder(self, path: Path) -> None:
-        self.step()
-        super().make_folder(path)
-
     def rename(self, source: Path, target: Path) -> None:
         self.step()
         super().rename(source, target)
+
+
+class Failing(Stepping):
+    """The n-th thing that is done to it fails, and all after it; whoever dies of that does not tidy up."""
+
+    def __init__(self, number: int, code: int = errno.ENOSPC) -> None:
+        self.left, self.code = number, code
+
+    def step(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise OSError(self.code, os.strerror(self.code))
+
+    def make_folder(self, path: Path) -> None:
+        self.step()
+        super().make_folder(path)
 
     def remove(self, path: Path) -> None:
         if self.left >= 0:
@@ -233,7 +240,7 @@ class Died(BaseException):
     """Stands for a kill, in a test that must go on."""
 
 
-class Dying(Power):
+class Dying(Stepping, Power):
     """Does no more from the n-th thing on, until it is revived: what was not synced stays so."""
 
     def __init__(self, number: int) -> None:
@@ -251,22 +258,6 @@ class Dying(Power):
     def write(self, path: Path, data: bytes, mode: int = 0o666) -> None:
         self.step()
         super().write(path, data, mode)
-
-    def fill(self, file: BinaryIO, data: bytes) -> None:
-        self.step()
-        super().fill(file, data)
-
-    def sync(self, descriptor: int) -> None:
-        self.step()
-        super().sync(descriptor)
-
-    def sync_data(self, descriptor: int) -> None:
-        self.step()
-        super().sync_data(descriptor)
-
-    def rename(self, source: Path, target: Path) -> None:
-        self.step()
-        super().rename(source, target)
 
     def remove(self, path: Path) -> None:
         self.step()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import resource
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +24,7 @@ def long_run(episodes: int, window: float) -> dict[str, Any]:
     )
     began = time.perf_counter()
     ss.learn(problem, learner, episodes // 10, track="grid")
-    early, resident = kept(learner), memory()
+    early = kept(learner)
     ss.learn(problem, learner, track="grid")
     sums = np.r_[learner.policy.sum(axis=2).ravel(), transitions(learner).sum(axis=1)]
     window_ = learner.window
@@ -35,7 +33,6 @@ def long_run(episodes: int, window: float) -> dict[str, Any]:
         "seconds": time.perf_counter() - began,
         "kept_early": early,
         "kept": kept(learner),
-        "resident_growth": memory() - resident,
         "row_error": float(np.abs(sums - 1.0).max()),
         "counts": [int(n) for n in learner.statistics.n.sum(axis=1)],
         "window": int(window_.span[1]),
@@ -53,11 +50,6 @@ def long_run(episodes: int, window: float) -> dict[str, Any]:
 def kept(learner: ss.Learner) -> int:
     """Bytes of all that a learner carries from one episode to the next."""
     return sum(array.nbytes for array in learner.arrays().values())
-
-
-def memory() -> int:
-    """Bytes that the process has in memory."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 def transitions(learner: ss.Learner) -> Any:

@@ -2,8 +2,8 @@
 
     python -m tests.reliability.service_forks FOLDER PORT
 
-reads numbers, one a line, and serves the folder in a forked process for each: it kills itself at that step of what it
-does to the disk (`disks.Killing`; 0: never). The process's number is printed, and its status when it has ended.
+reads lines, and serves the folder in a forked process for each. The process's number is printed, and its status when it
+has ended.
 """
 
 from __future__ import annotations
@@ -14,11 +14,9 @@ import sys
 from pathlib import Path
 
 import safespot as ss
-from safespot import files
 from safespot.service import ledger
 from safespot.service.desk import Settings
 from safespot.service.server import serve, warm_up
-from tests.reliability.disks import Killing
 from tests.reliability.survival import short_journals
 from tests.support.processes import python
 
@@ -34,10 +32,10 @@ class Forks:
         )
         self._line()  # it is ready
 
-    def start(self, kill_at: int = 0) -> int:
+    def start(self) -> int:
         """A new service; the number of its process."""
         assert self.process.stdin is not None
-        self.process.stdin.write(f"{kill_at}\n")
+        self.process.stdin.write("\n")
         self.process.stdin.flush()
         return int(self._line())
 
@@ -68,11 +66,9 @@ def main(folder: Path, port: int) -> None:
         warm_up(durable.learner)
     ledger.BYTES = BYTES
     print("ready", flush=True)
-    for line in sys.stdin:
+    for _ in sys.stdin:
         child = os.fork()
         if child == 0:
-            if number := int(line):
-                files.disk = Killing(number)
             with short_journals():
                 serve(folder, "127.0.0.1", port, Settings(), lambda _: None)
             os._exit(0)

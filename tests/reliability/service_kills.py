@@ -1,9 +1,6 @@
 """kill -9 and restarts of a decision service under load: nothing acknowledged is lost, nothing is counted twice.
 
-    python -m tests.reliability.service_kills [--kills 200] [--restarts 50] [--steps 300] [--seed 0]
-
-Kills come at random times, and at each step of what is done to the disk: random ones seldom fall between a write and
-its sync.
+python -m tests.reliability.service_kills [--kills 200] [--restarts 50] [--seed 0]
 """
 
 from __future__ import annotations
@@ -14,9 +11,8 @@ import os
 import random
 import signal
 import tempfile
-import time
 import warnings
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,44 +38,19 @@ class Ordeal:
 
 
 async def ordeal(
-    folder: Path, stops: int, seed: int = 0, how: int = signal.SIGKILL, clients: int = 8
+    folder: Path, stops: Sequence[signal.Signals], seed: int = 0, clients: int = 8
 ) -> Ordeal:
-    """Stop the service so often while clients work."""
-    rng = random.Random(seed)
-
-    async def once(_: int, pid: int) -> None:
-        await asyncio.sleep(rng.uniform(0.02, 0.6))
-        os.kill(pid, how)
-
-    return await _ordeal(folder, [0] * stops, once, seed, clients)
-
-
-async def kills_at_each_step(folder: Path, steps: Sequence[int], clients: int = 3) -> Ordeal:
-    """Let the service kill itself at those steps of what it does to the disk since it was started."""
-
-    async def once(step: int, pid: int) -> None:
-        pass
-
-    return await _ordeal(folder, steps, once, 0, clients)
-
-
-async def _ordeal(
-    folder: Path,
-    numbers: Sequence[int],
-    once: Callable[[int, int], Awaitable[None]],
-    seed: int,
-    clients: int,
-) -> Ordeal:
+    """Stop the service with these signals, at random times, while clients work."""
     ss.open(folder, learner()).close()
-    port = free_port()
+    port, rng = free_port(), random.Random(seed)
     forks, load = Forks(folder, port), Load(port, clients, seed=seed)
     work = asyncio.create_task(load.run())
     hits = 0
-    for number in numbers:
-        pid = await asyncio.to_thread(forks.start, number)
-        if number == 0:
-            await answers(port)
-        await once(number, pid)
+    for how in stops:
+        pid = await asyncio.to_thread(forks.start)
+        await answers(port)
+        await asyncio.sleep(rng.uniform(0.02, 0.6))
+        os.kill(pid, how)
         hits += await asyncio.to_thread(forks.wait) in (0, signal.SIGKILL)
     pid = await asyncio.to_thread(forks.start)
     await answers(port)
@@ -123,17 +94,9 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Kills of a decision service under load.")
     parser.add_argument("--kills", type=int, default=200, help="at random times")
     parser.add_argument("--restarts", type=int, default=50, help="with SIGTERM")
-    parser.add_argument("--steps", type=int, default=300, help="of the disk, a kill at each")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        parts = {
-            "kills": ordeal(Path(name, "kills"), given.kills, given.seed),
-            "restarts": ordeal(Path(name, "restarts"), given.restarts, given.seed, signal.SIGTERM),
-            "kills at each step": kills_at_each_step(
-                Path(name, "steps"), range(1, given.steps + 1)
-            ),
-        }
-        for what, part in parts.items():
-            begun = time.perf_counter()
-            print(what, asyncio.run(part), f"{time.perf_counter() - begun:.0f} s", flush=True)
+        stops = [signal.SIGKILL] * given.kills + [signal.SIGTERM] * given.restarts
+        random.Random(given.seed).shuffle(stops)
+        print(asyncio.run(ordeal(Path(name, "it"), stops, given.seed)))

@@ -35,13 +35,6 @@ class Threaded(Power):
         files.Disk.sync_data(self, descriptor)
 
 
-class Forgetful(Threaded):
-    """Broken on purpose: nothing is synced while the service works."""
-
-    def sync_data(self, descriptor: int) -> None:
-        pass
-
-
 async def work(folder: Path, disk: Power, episodes: int) -> None:
     """Two episodes at a time, of which the second ends first; acknowledgements are noted among what the disk did."""
     async with serving(folder, learner()) as client:

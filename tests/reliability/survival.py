@@ -155,32 +155,6 @@ def kills_at_each_step(folder: Path, goal: int = 7) -> tuple[int, list[str]]:
     raise AssertionError
 
 
-def random_kills(
-    folder: Path, kills: int, seed: int = 0, longest: float = 0.05
-) -> tuple[int, list[str]]:
-    """Killed at random times while it learns; how many of them hit, and what went wrong."""
-    rng, hits, round_, goal = random.Random(seed), 0, 0, 400
-    wrong: list[str] = []
-    digest_after(goal)
-    with short_journals():
-        while hits < kills and not wrong:
-            round_ += 1
-            here = folder / f"round{round_}"
-            here.mkdir()
-            acknowledged = Acknowledged(here / "count")
-            while hits < kills:
-                work = functools.partial(feed, here / "learner", acknowledged.note, goal)
-                if not killed(work, after=rng.uniform(0.0, longest)):
-                    break
-                hits += 1
-                found = damage(here / "learner", acknowledged.count())
-                if found:
-                    wrong.append(f"kill {hits}: {found}")
-                    break
-            shutil.rmtree(here)
-    return hits, wrong
-
-
 # --- Power
 
 

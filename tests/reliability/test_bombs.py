@@ -10,6 +10,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,57 +20,38 @@ import pytest
 
 import safespot as ss
 from safespot import files
-from safespot.data.model_files import read_cmdp
-from safespot.experiments import read_spec
-from safespot.experiments.checkpoints import Checkpoint
-from safespot.experiments.worker import begin, fresh
-from safespot.storage import journal
 from tests.support.contract import Subject
 from tests.support.sweeping import sweep_inline, tiny
 from tests.support.trails import example
 
 SPOT = Subject("spot", "masked")
-ROOM = 2**28  # bytes that a reader may take beyond what the process has
 LIMITED = """
-import resource, sys, numpy
+import json, resource, sys, numpy
 from pathlib import Path
 import safespot as ss
 from safespot.data.model_files import read_cmdp
 from safespot.experiments import read_spec
 import duckdb, scipy.sparse
 readers = {
-    "cmdp": ss.CMDP.load, "learner": ss.learners.load, "certificate": ss.Certificate.load, "model": read_cmdp,
-    "log": ss.read_log, "sweep": lambda path: read_spec(path).runs(),
-    "store": lambda path: ss.experiments.Store(path).columns(sorted(ss.experiments.Store(path).finished())),
-    "journal": lambda path: ss.open(path), "trail": lambda path: ss.logs.export_episodes(path, "out.csv"),
+    "cmdp": ss.CMDP.load, "learner": ss.learners.load, "model": read_cmdp, "log": ss.read_log,
+    "sweep": lambda path: read_spec(path).runs(),
 }
 duckdb.sql("select 1").fetchall()
 size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (size + int(sys.argv[3]), resource.RLIM_INFINITY))
-try:
-    readers[sys.argv[1]](sys.argv[2])
-except ss.SafespotError as problem:
-    print("refused:", str(problem)[:300])
+resource.setrlimit(resource.RLIMIT_AS, (size + int(sys.argv[1]), resource.RLIM_INFINITY))
+said = {}
+for name, reader, path in json.loads(sys.argv[2]):
+    try:
+        readers[reader](path)
+    except ss.SafespotError as problem:
+        said[name] = str(problem)[:300]
+    except BaseException as problem:
+        said[name] = f"not refused: {problem!r}"
+print(json.dumps(said))
 """
 
 
-def under_limit(reader: str, path: Path, room: int = ROOM) -> str:
-    """What a reader says to a file, in a process that may not take much memory, nor time."""
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITED, reader, str(path), str(room)], capture_output=True, text=True, timeout=120,
-        cwd=path.parent, env={**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(Path(ss.__file__).parents[1])},
-    )  # fmt: skip
-    assert done.stdout.startswith("refused: "), done.stderr[-2000:]
-    return done.stdout.removeprefix("refused: ")
-
-
 # --- Bombs
-
-
-def _retold(path: Path, kind: str, change: Callable[[dict[str, Any]], None]) -> None:
-    arrays, about = files.read_arrays(path, kind)
-    change(about)
-    files.write_arrays(path, kind, arrays, about)
 
 
 def cmdp_bomb(path: Path) -> None:
@@ -79,9 +61,11 @@ def cmdp_bomb(path: Path) -> None:
     files.write_arrays(path, "cmdp", arrays, {**about, "horizon": 10**10})
 
 
-def learner_bomb(path: Path) -> None:
+def learner_bomb(path: Path, **sizes: int) -> None:
     SPOT.make().save(path)
-    _retold(path, "learner", lambda about: about["arguments"].update(states=10**9))
+    arrays, about = files.read_arrays(path, "learner")
+    about["arguments"].update(sizes or {"states": 10**9})
+    files.write_arrays(path, "learner", arrays, about)
 
 
 def toml_bomb(path: Path) -> None:
@@ -91,9 +75,9 @@ def toml_bomb(path: Path) -> None:
 
 
 def npz_bomb(path: Path) -> None:
-    """More than a gigabyte of zeros in a megabyte."""
+    """150 MB of zeros in some kilobytes."""
     head = io.BytesIO()
-    said = {"descr": "<f8", "fortran_order": False, "shape": (150_000_000,)}
+    said = {"descr": "<f8", "fortran_order": False, "shape": (18_750_000,)}
     entry_of = zipfile.ZipInfo("rewards.npy")
     entry_of.compress_type = zipfile.ZIP_DEFLATED
     np.lib.format.write_array_header_1_0(head, said)
@@ -102,25 +86,25 @@ def npz_bomb(path: Path) -> None:
         archive.open(entry_of, "w", force_zip64=True) as entry,
     ):
         entry.write(head.getvalue())
-        for _ in range(12):
-            entry.write(bytes(10**8))
+        for _ in range(15):
+            entry.write(bytes(10**7))
 
 
 def lying_npz(path: Path) -> None:
     """An entry that says that it is small and is not."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("rewards.npy", bytes(2**29))
+        archive.writestr("rewards.npy", bytes(2**27))
     data = content.getvalue()
-    path.write_bytes(data.replace((2**29).to_bytes(4, "little"), (80).to_bytes(4, "little")))
+    path.write_bytes(data.replace((2**27).to_bytes(4, "little"), (80).to_bytes(4, "little")))
 
 
 def parquet_bomb(path: Path) -> None:
-    """Equal rows, 4 * 10^7 of them, in kilobytes."""
+    """Equal rows, 4 * 10^6 of them, in kilobytes."""
     columns = "0 as episode, 0 as step, 0 as state, 0 as action, 0 as next_state, 0.0 as reward, 0.0 as constraint_0"
     duckdb.execute(
-        f"copy (select {columns}, 0.0 as threshold_0 from range(40000000)) to '{path}' "
-        "(format parquet, row_group_size 40000000)"
+        f"copy (select {columns}, 0.0 as threshold_0 from range(4000000)) to '{path}' "
+        "(format parquet, row_group_size 4000000)"
     )
 
 
@@ -142,7 +126,9 @@ def grid_bomb(path: Path) -> None:
 
 BOMBS: dict[str, tuple[str, str, Callable[[Path], None]]] = {
     "CMDP": ("cmdp", "x", cmdp_bomb),
-    "learner": ("learner", "x", learner_bomb),
+    "learner of many states": ("learner", "x", learner_bomb),
+    "learner of long episodes": ("learner", "x", partial(learner_bomb, horizon=10**8)),
+    "learner of many actions": ("learner", "x", partial(learner_bomb, actions=10**15)),
     "model.toml": ("model", "x.toml", toml_bomb),
     "model.npz": ("model", "x.npz", npz_bomb),
     "model.npz that lies": ("model", "x.npz", lying_npz),
@@ -152,52 +138,22 @@ BOMBS: dict[str, tuple[str, str, Callable[[Path], None]]] = {
 }
 
 
-@pytest.mark.parametrize("name", BOMBS)
-def test_a_small_file_that_asks_for_all_memory_is_refused(name: str, tmp_path: Path) -> None:
-    reader, file, make = BOMBS[name]
-    make(tmp_path / file)
-    assert (tmp_path / file).stat().st_size < 10**7
-    under_limit(reader, tmp_path / file, 2**29)
-
-
-def test_who_means_it_may_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "x.toml"
-    path.write_text(
-        "transitions = [[[1.0]]]\nrewards = [[0.0]]\nconstraints = [[[0.0]]]\nthresholds = [0.0]\nhorizon = 1000"
-    )
-    monkeypatch.setenv("SAFESPOT_MEMORY", "15999")
-    with pytest.raises(
-        ss.errors.InvalidFile, match=r"x.toml asks for 16,000 bytes .* SAFESPOT_MEMORY to 16000"
-    ):
-        read_cmdp(path)
-    monkeypatch.setenv("SAFESPOT_MEMORY", "16000")
-    assert read_cmdp(path).H == 1000
-    monkeypatch.setenv("SAFESPOT_MEMORY", "much")
-    with pytest.raises(ss.errors.InvalidFile, match="whole number of bytes"):
-        read_cmdp(path)
-
-
-def test_a_number_that_no_array_can_hold_is_refused(tmp_path: Path) -> None:
-    problem = ss.problems.make("machine")
-    for count in (2**63, 10**30, 10**400):
-        with pytest.raises(ss.errors.InvalidOption, match="at most"):
-            ss.Spot(**problem.interface, episodes=count, rho=1.0)
-        with pytest.raises(ss.errors.InvalidOption, match="at most"):
-            ss.learn(problem, ss.Spot(**problem.interface, episodes=10, rho=1.0), record=count)
-        spec = {
-            "episodes": 10,
-            "seeds": [count],
-            "problem": {"name": "machine"},
-            "learners": [{"name": "spot"}],
-        }
-        with pytest.raises(ss.errors.InvalidOption, match="seeds"):
-            ss.experiments.as_spec(spec)
-        with pytest.raises(ss.errors.InvalidOption, match="episodes"):
-            ss.experiments.as_spec({**spec, "seeds": 1, "episodes": count})
-    path = tmp_path / "x.toml"
-    path.write_text(f"episodes = {'9' * 5000}\nseeds = 1")
-    with pytest.raises(ss.errors.InvalidOption, match="is not TOML"):
-        read_spec(path)
+def test_small_files_that_ask_for_all_memory_are_refused(tmp_path: Path) -> None:
+    """By a process that may not take much memory, nor time."""
+    asked = []
+    for k, (name, (reader, file, make)) in enumerate(BOMBS.items()):
+        path = tmp_path / f"{k}{file}"
+        make(path)
+        assert path.stat().st_size < 10**7
+        asked.append((name, reader, str(path)))
+    settings = {"NUMBA_DISABLE_JIT": "1", "SAFESPOT_MEMORY": str(2**26)}
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(2**28), json.dumps(asked)], capture_output=True, text=True, timeout=300,
+        env={**os.environ, **settings, "PYTHONPATH": str(Path(ss.__file__).parents[1])},
+    )  # fmt: skip
+    said = json.loads(done.stdout or "{}")
+    assert [name for name in BOMBS if said.get(name, "not").startswith("not refused")] == []
+    assert said.keys() == BOMBS.keys(), done.stderr[-2000:]
 
 
 # --- Flipped bits
@@ -207,36 +163,15 @@ def test_a_number_that_no_array_can_hold_is_refused(tmp_path: Path) -> None:
 def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Callable[[], Any]]]:
     """Every kind of file that is written and read again: where it is, and what reading it gives."""
     folder = tmp_path_factory.mktemp("written")
-    learner = SPOT.run(SPOT.make(), 1, 12)
-    learner.save(folder / "learner")
-    cmdp = example(units=True, mask="states").cmdp
-    cmdp.save(folder / "cmdp")
-    problem = ss.problems.make("machine")
-    policy = ss.solve(problem.cmdp).policy
-    ss.certify(problem, policy, episodes=50).save(folder / "certificate")
     with ss.open(folder / "durable", SPOT.make()) as durable:
         for t in range(3):
             durable.observe(SPOT.episode(np.random.default_rng(t)))
     store = sweep_inline(folder / "store", tiny(seeds=1))
     run = sorted(store.finished())[0]
-    spec = tiny(seeds=1)[0]
-    unfinished = ss.experiments.Store.create(folder / "unfinished")
-    checkpoint, training = Checkpoint(unfinished.checkpoints, spec.id), fresh(spec)
-    training.advance(20)
-    checkpoint.save(training.arrays(), training.learner.episode - 1)
-
-    def digest(arrays: Any) -> str:
-        return files.checksum(arrays, {})
-
-    def resume() -> str:
-        found, notes = begin(spec, Checkpoint(unfinished.checkpoints, spec.id))
-        if notes:
-            raise ss.errors.InvalidFile(notes[0])
-        return digest(found.arrays())
 
     def reopen() -> str:
         with ss.open(folder / "durable") as again:
-            return digest(again.learner.arrays())
+            return files.checksum(again.learner.arrays(), {})
 
     def ask() -> str:
         asked = ss.experiments.Store(store.path)
@@ -246,24 +181,16 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, C
 
     runs, snapshot = store.path / "runs", next((folder / "durable").glob("snapshot-*"))
     return {
-        "learner": (folder / "learner", lambda: digest(ss.learners.load(folder / "learner").arrays())),
-        "CMDP": (folder / "cmdp", lambda: ss.CMDP.load(folder / "cmdp") == cmdp),
-        "certificate": (folder / "certificate", lambda: ss.Certificate.load(folder / "certificate").as_dict()),
-        "journal": (journal.place(folder / "durable", 0), reopen),
         "snapshot": (snapshot, reopen),
         "identity": (folder / "durable" / "identity", reopen),
         "results": (runs / f"{run}.parquet", ask),
         "run": (runs / f"{run}.json", ask),
         "policy": (runs / f"{run}.safetensors", lambda: np.asarray(store.policy(run)).tolist()),
         "store": (store.path / "store.json", ask),
-        "checkpoint": (checkpoint.paths[0], resume),
-    }  # fmt: skip
+    }
 
 
-KINDS = (
-    "learner", "CMDP", "certificate", "journal", "snapshot", "identity", "results", "run", "policy", "store",
-    "checkpoint",
-)  # fmt: skip
+KINDS = ("snapshot", "identity", "results", "run", "policy", "store")  # the others are fuzzed
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -274,7 +201,7 @@ def test_a_flipped_bit_is_refused_or_harmless(kind: str, written: Any) -> None:
     path, read = written[kind]
     before, data = read(), path.read_bytes()
     rng, refused, wrong = random.Random(kind), 0, []
-    bits = range(8 * len(data)) if len(data) < 40 else sorted(rng.sample(range(8 * len(data)), 150))
+    bits = range(8 * len(data)) if len(data) < 40 else sorted(rng.sample(range(8 * len(data)), 60))
     try:
         for bit in bits:
             mutant = bytearray(data)
@@ -285,20 +212,13 @@ def test_a_flipped_bit_is_refused_or_harmless(kind: str, written: Any) -> None:
             except ss.SafespotError:
                 refused += 1
                 continue
-            if found != before and not (kind == "journal" and _is_last_record(bit // 8)):
+            if found != before:
                 wrong.append(bit)
     finally:
         path.write_bytes(data)
     assert wrong == []
     assert refused > 0
     assert read() == before
-
-
-def _is_last_record(byte: int) -> bool:
-    """Damage there is what a crash leaves: it is cut off, with a warning."""
-    f = SPOT.make().interface
-    length = journal.record_length(f.H, f.m)
-    return byte >= journal.HEAD.size + journal.CHECK + 2 * length
 
 
 def test_every_damage_to_a_run_is_a_typed_error(written: Any) -> None:
@@ -316,15 +236,3 @@ def test_every_damage_to_a_run_is_a_typed_error(written: Any) -> None:
                 ask()
     finally:
         path.write_bytes(data)
-
-
-def test_results_under_another_name_are_noticed(written: Any, tmp_path: Path) -> None:
-    """Both files of a run, whole, in the place of another run's."""
-    import shutil
-
-    store = shutil.copytree(written["store"][0].parent, tmp_path / "store")
-    one, two = sorted(ss.experiments.Store(store).finished())[:2]
-    for ending in ("json", "parquet"):
-        shutil.copy(store / "runs" / f"{one}.{ending}", store / "runs" / f"{two}.{ending}")
-    with pytest.raises(ss.errors.InvalidFile, match="damaged"):
-        ss.experiments.Store(store).columns([two])

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import safespot as ss
-from safespot import files
-from tests.reliability.disks import Failing, room
+from tests.reliability.disks import room
 from tests.support.contract import Subject
 from tests.support.sweeping import sweep_inline, tiny
 from tests.support.trails import example
@@ -65,38 +64,3 @@ def test_a_full_disk_is_a_disk_error_and_the_same_call_works_later(
         pytest.fail("half a file is left")
     WRITERS[name](path, run, durable)
     assert path.exists()
-
-
-def test_a_store_that_was_begun_is_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever step of its making fails or is the last of a process, the same call makes it."""
-    for step in range(20):
-        folder = tmp_path / f"store {step}"
-        monkeypatch.setattr(files, "disk", disk := Failing(step))
-        failed = False
-        try:
-            ss.experiments.Store.create(folder)
-        except ss.errors.DiskError:
-            failed = True
-        monkeypatch.setattr(files, "disk", files.Disk())
-        made = ss.experiments.Store.create(folder)
-        assert {each.name for each in folder.iterdir()} == {
-            "store.json",
-            "runs",
-            "checkpoints",
-            "claims",
-        }
-        assert made.finished() == set()
-        if not failed:
-            break
-    assert step > 2
-    assert disk.left >= 0
-
-
-def test_a_folder_of_somebody_else_is_not_made_a_store(tmp_path: Path) -> None:
-    for name in ("thesis.txt", "runs", ".store.json.tmp.txt"):
-        folder = tmp_path / f"of {name}"
-        folder.mkdir()
-        (folder / name).write_text("precious")
-        with pytest.raises(ss.errors.InvalidFile, match="neither empty nor a store"):
-            ss.experiments.Store.create(folder)
-        assert [each.name for each in folder.iterdir()] == [name]

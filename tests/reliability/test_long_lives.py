@@ -42,11 +42,11 @@ def test_any_life_can_be_saved_and_loaded(
     if subject[1] == "pool":
         monkeypatch.setattr(visits, "DENSE", 0)
     who = Subject(*subject)
-    life = list(moods(np.random.default_rng(1), 1200 if subject in EPOCHS else 250))
+    life = list(moods(np.random.default_rng(1), 600 if subject in EPOCHS else 120))
     live(who, who.make(), life, 2, tmp_path)
 
 
-@pytest.mark.parametrize("variant", ["default", "masked", "pool", "steps", "units", "guarded"])
+@pytest.mark.parametrize("variant", ["default", "pool", "guarded"])
 def test_phases_have_no_end(variant: str, tmp_path: Path) -> None:
     """Where no policy keeps the limits, phases do not double."""
     who, learner = always_broken(variant)
@@ -84,7 +84,7 @@ def test_hints_that_contradict_what_was_declared(
     assert bits(ss.learners.load(tmp_path / "contradicted")) == bits(again)
 
 
-@pytest.mark.parametrize("variant", ["default", "guarded"])
+@pytest.mark.parametrize("variant", ["guarded"])
 def test_a_durable_learner_of_many_phases_can_be_opened(
     variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import socket
 import threading
@@ -12,17 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import safespot as ss
-from safespot import cli
 from safespot.experiments import Store
 from safespot.experiments.locks import Claims
 from safespot.report.server import Server, Watched, serve
 from safespot.storage import journal
-from safespot.storage.following import Following
 from tests.support.browsing import Tab
 from tests.support.sweeping import sweep_inline, tiny
 
@@ -80,32 +75,6 @@ def states(folder: Path) -> dict[str, bytes]:
 
 
 # --- Who looks on knows what the learner knows
-
-
-def test_whoever_follows_has_the_same_learner_bit_for_bit(played: Played) -> None:
-    played.go_on(30)
-    watched = Following(played.learner.folder)
-    for more in (0, 1, 90, 130):  # within a journal, and over several
-        played.go_on(more)
-        watched.update()
-        ref, comp = played.learner.learner.arrays(), watched.learner.arrays()
-        assert ref.keys() == comp.keys()
-        for name, array in ref.items():
-            np.testing.assert_array_equal(comp[name], array, err_msg=name)
-        for ours, theirs in zip(
-            watched.meter.violation_bounds, played.learner.meter.violation_bounds, strict=True
-        ):
-            np.testing.assert_allclose(ours, theirs, rtol=1e-9)
-        assert watched.meter.episodes == played.learner.episode - 1
-
-
-def test_doubts_are_followed_too(played: Played) -> None:
-    played.go_on(3)
-    watched = Following(played.learner.folder)
-    (last,) = [episode for _, episode in played.learner.replay()][-1:]
-    played.learner.observe(dataclasses.replace(last, rejected=2))
-    watched.update()
-    assert watched.learner.doubts.rejected == 2
 
 
 def test_the_document_says_what_the_learner_knows(played: Played) -> None:
@@ -173,15 +142,6 @@ def test_a_store_is_told_as_far_as_it_is(tmp_path: Path) -> None:
     (study,) = found["studies"]
     assert {len(row) for row in study["table"]["rows"]} == {len(study["table"]["heads"])}
     assert "Regret and violation" in (watched.report() or "")
-
-
-def test_a_copy_of_a_store_without_its_claims_can_be_watched(tmp_path: Path) -> None:
-    """Programs that copy folders may leave out what is empty."""
-    store = Store.create(tmp_path / "store")
-    sweep_inline(store.path, tiny()[:1])
-    store.claims.rmdir()
-    done = CliRunner().invoke(cli.app, ["watch", str(store.path), "--json"], catch_exceptions=False)
-    assert json.loads(done.stdout)["said"] == ["1 run finished; nobody is at work."]
 
 
 def asked(address: str) -> tuple[int, str]:
@@ -262,14 +222,6 @@ def test_a_client_that_asks_for_nothing_does_not_keep_it_from_ending(played: Pla
     late.cancel()
     silent.close()
     assert not waited.is_set()
-
-
-def test_the_command_prints_what_the_page_shows(played: Played) -> None:
-    played.go_on(5)
-    result = CliRunner().invoke(
-        cli.app, ["watch", str(played.learner.folder), "--json"], catch_exceptions=False
-    )
-    assert json.loads(result.stdout)["episodes"] == 5
 
 
 # --- In a browser

@@ -54,26 +54,6 @@ def study(folder: Path) -> findings.Study:
     return made(folder, 600)
 
 
-def test_options_go_to_those_that_take_them() -> None:
-    made = compared(["spot", "spot-epochs"], [0.5], {"bonus_scale": 1.0, "delta": 0.1})
-    assert [(each["name"], each["options"].get("bonus_scale")) for each in made] == [
-        ("spot", 1.0), ("spot", 1.0), ("spot-epochs", None), ("spot-epochs", None),
-    ]  # fmt: skip
-    assert {each["options"]["delta"] for each in made} == {0.1}
-    with pytest.raises(ss.errors.InvalidOption, match="unknown option 'bonus_scal'"):
-        compared([], [], {"bonus_scal": 1.0})
-
-
-class Empty:
-    """A store that keeps no policies."""
-
-    def policy(self, run: str, which: str = "policy") -> None:
-        return None
-
-
-EMPTY: Any = Empty()
-
-
 def test_the_table_of_the_terminal_is_the_store(study: findings.Study) -> None:
     for row, line in zip(results.short_rows(study), study.lines, strict=True):
         _, reward, limit, violation, certified = row
@@ -121,10 +101,6 @@ def test_the_epochs_are_those_of_the_learner(folder: Path, study: findings.Study
     assert set(table["group"]) == {0, 1, 2, 3}  # SPOT and the uniform policy have no phases
 
 
-def test_nothing_is_tried_where_something_is_certified(folder: Path, study: findings.Study) -> None:
-    assert trials.try_proposal(Store(folder), study) is None
-
-
 def test_what_nothing_certified_is_tried(tmp_path: Path) -> None:
     young = made(tmp_path / "s", 4, learners=compared(["spot-epochs"], [], {}), seeds=1)
     found = trials.try_proposal(Store(tmp_path / "s"), young)
@@ -163,8 +139,7 @@ def test_the_page_shows_epochs_and_meter(tab: Tab) -> None:
     assert "To deploy" in tab.page.locator(".verdict").first.inner_text()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 800, 1400])
+@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (800, "dark"), (1400, "light")])
 def test_no_two_labels_of_a_chart_overlap(
     folder: Path, study: findings.Study, browser: Any, width: int, scheme: str
 ) -> None:

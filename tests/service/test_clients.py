@@ -12,11 +12,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 import safespot as ss
 from tests.reliability.service_load import answers, free_port, served
-from tests.reliability.service_schema import attack
 
 CLIENTS = Path(__file__).parents[2] / "examples" / "service"
 
@@ -66,14 +63,3 @@ def test_the_patients_of_clinic_are_treated(tmp_path: Path) -> None:
         )
     with ss.open(folder) as learner:
         assert learner.episode == 6
-
-
-@pytest.mark.slow
-def test_schemathesis_finds_no_failure(tmp_path: Path) -> None:
-    """The OpenAPI's own words, generated and twisted: nothing is answered with a 5xx."""
-    program = shutil.which("schemathesis")
-    if program is None:
-        pytest.skip("schemathesis is not installed")
-    found = attack(tmp_path / "it", 100, program)
-    assert not found.failed, found.said[-3000:]
-    assert found.cases > 1000

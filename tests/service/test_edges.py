@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import json
 import threading
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,28 +14,10 @@ import pytest
 import safespot as ss
 from safespot.service import connections, desk, http, ledger
 from safespot.service.desk import Settings, open_desk
-from safespot.service.document import REFUSALS
 from safespot.service.names import Names
 from safespot.service.refused import Refused
-from safespot.service.tokens import add_token
 from tests.service.test_attacks import listening
 from tests.support.serving import SIZES, Client, outcome, serving, uniform
-
-
-def run(
-    test: Callable[[Client], Awaitable[None]],
-    folder: Path,
-    learner: ss.Learner | None = None,
-    **settings: Any,
-) -> None:
-    """A test of a service, of a learner that compiles quickly unless another is given."""
-
-    async def work() -> None:
-        async with serving(folder / "it", learner or uniform(), **settings) as client:
-            await test(client)
-
-    asyncio.run(work())
-
 
 # --- The document says what is taken
 
@@ -46,55 +27,27 @@ def schema(document: Any, path: str) -> Any:
     return document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
 
 
-def test_the_document_says_how_an_episode_begins_and_what_may_be_refused(tmp_path: Path) -> None:
-    async def test(client: Client) -> None:
-        _, document = await client.get("/openapi.json")
-        start = document["paths"]["/episodes"]["post"]
-        (key,) = start["parameters"]
-        assert (key["name"], key["in"], key["required"]) == ("Idempotency-Key", "header", True)
-        assert (key["schema"]["minLength"], key["schema"]["maxLength"]) == (1, http.KEY)
-        assert document["security"] == [{}, {"token": []}]  # with a token, or where there are none
-        for path, item in document["paths"].items():
-            for method, operation in item.items():
-                codes = set(operation["responses"])
-                assert {
-                    "400",
-                    "401",
-                    "403",
-                    "404",
-                    "409",
-                    "410",
-                    "413",
-                    "415",
-                    "422",
-                    "429",
-                    "503",
-                } <= codes
-                wanted = method == "post" and path.rpartition("/")[2] in (
-                    "decisions",
-                    "outcomes",
-                    "end",
-                )
-                assert ("requestBody" in operation) is wanted
-                done = {code for code in codes if code.startswith("2")}
-                assert done == {"201" if (path, method) == ("/episodes", "post") else "200"}
-        assert document == (await client.get("/openapi.json"))[1]
-
-    run(test, tmp_path)  # fmt: skip
-
-
-def test_every_refusal_is_in_the_document(tmp_path: Path) -> None:
-    """The longest key is taken, and one more letter is not; so is every other refusal one of those that are named."""
-
-    async def test(client: Client) -> None:
-        await client.start("k" * http.KEY)
-        wrong = [await client.post("/episodes", idempotency_key="k" * (http.KEY + 1))]
-        wrong.append(await client.post("/episodes", idempotency_key="another"))
-        wrong.append(await client.post(f"/episodes/{'0' * 32}/end", {"state": 0}))
-        assert [status for status, _ in wrong] == [400, 429, 404]
-        assert {status for status, _ in wrong} <= set(REFUSALS)
-
-    run(test, tmp_path, most_open=1)
+async def test_the_document_says_how_an_episode_begins_and_what_may_be_refused(
+    client: Client,
+) -> None:
+    _, document = await client.get("/openapi.json")
+    start = document["paths"]["/episodes"]["post"]
+    (key,) = start["parameters"]
+    assert (key["name"], key["in"], key["required"]) == ("Idempotency-Key", "header", True)
+    assert (key["schema"]["minLength"], key["schema"]["maxLength"]) == (1, http.KEY)
+    assert document["security"] == [{}, {"token": []}]  # with a token, or where there are none
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            codes = set(operation["responses"])
+            assert codes >= {
+                str(k) for k in (400, 401, 403, 404, 409, 410, 413, 415, 422, 429, 503)
+            }
+            last = path.rpartition("/")[2]
+            wanted = method == "post" and last in ("decisions", "outcomes", "end")
+            assert ("requestBody" in operation) is wanted
+            done = {code for code in codes if code.startswith("2")}
+            assert done == {"201" if (path, method) == ("/episodes", "post") else "200"}
+    assert document == (await client.get("/openapi.json"))[1]
 
 
 # --- Bodies and heads
@@ -119,53 +72,67 @@ def test_a_body_may_come_in_parts() -> None:
         asyncio.run(read([*sent[:1], {"type": "http.disconnect"}]))
 
 
-def test_a_connection_that_is_idle_between_requests_stays(
+async def test_a_connection_that_is_idle_between_requests_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "SLOWEST", 0.2)
-
-    async def test(client: Client) -> None:
-        async with listening(client) as port:
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            for wait in (0.0, 0.5):
-                await asyncio.sleep(wait)
-                writer.write(b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
-                head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5.0)
-                assert head.startswith(b"HTTP/1.1 200")
-                length = int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
-                assert json.loads(await reader.readexactly(length))["status"] == "ok"
-            writer.write(b"GET /hea")  # and one that begins then is cut off in its turn
-            assert await asyncio.wait_for(reader.read(), 5.0) == b""
-            writer.close()
-
-    run(test, tmp_path)
+    async with serving(tmp_path / "it", uniform()) as client, listening(client) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for wait in (0.0, 0.5):
+            await asyncio.sleep(wait)
+            writer.write(b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5.0)
+            assert head.startswith(b"HTTP/1.1 200")
+            length = int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
+            assert json.loads(await reader.readexactly(length))["status"] == "ok"
+        writer.write(b"GET /hea")  # and one that begins then is cut off in its turn
+        assert await asyncio.wait_for(reader.read(), 5.0) == b""
+        writer.close()
 
 
-def test_requests_are_bounded_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_requests_are_bounded_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Many small ones on one connection are more than one may be, and are answered."""
     monkeypatch.setattr(connections, "LARGEST", 300)
     ask = b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
+    async with serving(tmp_path / "it", uniform()) as client, listening(client) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for _ in range(20):
+            writer.write(ask)
+            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5.0)
+            length = int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
+            await reader.readexactly(length)
+        writer.write(ask[:-2] + b"x: " + b"y" * 400)
+        assert await asyncio.wait_for(reader.read(), 5.0) == b""
+        writer.close()
 
-    async def test(client: Client) -> None:
-        async with listening(client) as port:
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            for _ in range(20):
-                writer.write(ask)
-                head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5.0)
-                length = int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
-                await reader.readexactly(length)
-            writer.write(ask[:-2] + b"x: " + b"y" * 400)
-            assert await asyncio.wait_for(reader.read(), 5.0) == b""
-            writer.close()
 
-    run(test, tmp_path)
+async def test_a_client_that_has_left_is_forgotten(client: Client) -> None:
+    """Else the service would wait for it when it stops."""
+    state = pytest.importorskip("uvicorn.server").ServerState()
+    async with listening(client, state) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+        await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5.0)
+        assert len(state.connections) == 1
+        writer.close()
+        for _ in range(200):
+            await asyncio.sleep(0.01)
+            if not state.connections:
+                return
+        raise AssertionError("it is known still")
 
 
 # --- Episodes
 
 
-def test_numbers_at_the_end_of_their_range_are_taken_and_beyond_it_refused(tmp_path: Path) -> None:
-    async def test(client: Client) -> None:
+async def test_numbers_at_the_end_of_their_range_are_taken_and_beyond_it_refused(
+    tmp_path: Path,
+) -> None:
+    async with serving(
+        tmp_path / "it", uniform(ranges={"reward": (-2.0, 5.0), "constraints": (0.0, 1.0)})
+    ) as client:
         path = await client.start("a")
         await client.post(f"{path}/decisions", {"step": 0, "state": 0})
         for reward in (-2.0 - 1e-6, 5.0 + 1e-6, -10.0):
@@ -174,82 +141,54 @@ def test_numbers_at_the_end_of_their_range_are_taken_and_beyond_it_refused(tmp_p
             assert "range -2 to 5" in answer["error"]["message"]
         assert (await client.post(f"{path}/outcomes", outcome(0, 5.0)))[0] == 200
 
-    run(test, tmp_path, uniform(ranges={"reward": (-2.0, 5.0), "constraints": (0.0, 1.0)}))
+
+async def test_what_comes_after_the_end_comes_too_late(client: Client) -> None:
+    first = await client.start("first")  # it holds the other back
+    path = await client.whole("a")
+    status, answer = await client.post(f"{path}/expire")
+    assert (status, answer["error"]["code"]) == (409, "ended")
+    await client.post(f"{first}/decisions", {"step": 0, "state": 0})
+    assert await client.post(f"{first}/expire") == (
+        200,
+        {"episode": first[10:], "status": "expired"},
+    )
+    await client.counted(2)
+    assert await client.post(f"{first}/expire") == (
+        200,
+        {"episode": first[10:], "status": "expired"},
+    )
+    for name, status, code in (
+        (path, 409, "finished"),
+        (f"/episodes/{'0' * 32}", 404, "unknown"),
+    ):
+        found, answer = await client.post(f"{name}/expire")
+        assert (found, answer["error"]["code"]) == (status, code)
+    assert (client.desk.open, client.desk.held_back) == (0, 0)
+    counted = {
+        name: client.desk.counts[name] for name in ("started", "ended", "expired", "counted")
+    }
+    assert counted == {"started": 2, "ended": 1, "expired": 1, "counted": 2}
+    assert 1 <= client.desk.counts["groups"] <= 2
 
 
-@pytest.mark.parametrize("left_out", ["reward", "constraints"])
-def test_an_outcome_has_both_a_reward_and_constraints(left_out: str, tmp_path: Path) -> None:
-    async def test(client: Client) -> None:
-        path = await client.start("a")
-        await client.post(f"{path}/decisions", {"step": 0, "state": 0})
-        body = {name: value for name, value in outcome(0).items() if name != left_out}
-        status, answer = await client.post(f"{path}/outcomes", body)
-        assert (status, answer["error"]["message"]) == (
-            422,
-            "an outcome has a reward and constraints.",
-        )
-        body = {name: value for name, value in outcome(0).items() if name != "thresholds"}
-        assert (await client.post(f"{path}/outcomes", body))[0] == 200  # which may be left out
-
-    run(test, tmp_path)  # fmt: skip
+async def test_an_episode_that_has_expired_takes_nothing_more(client: Client) -> None:
+    await client.start("first")  # it holds the other back
+    path = await client.start("a")
+    await client.post(f"{path}/decisions", {"step": 0, "state": 0})
+    for _ in range(2):
+        assert (await client.post(f"{path}/expire"))[0] == 200
+    assert (client.desk.open, client.desk.held_back) == (1, 1)
+    for what, body in (("outcomes", outcome(0)), ("decisions", {"step": 1, "state": 0})):
+        status, answer = await client.post(f"{path}/{what}", body)
+        assert (status, answer["error"]["code"]) == (410, "expired")
 
 
-def test_what_comes_after_the_end_comes_too_late(tmp_path: Path) -> None:
-    async def test(client: Client) -> None:
-        first = await client.start("first")  # it holds the other back
-        path = await client.whole("a")
-        status, answer = await client.post(f"{path}/expire")
-        assert (status, answer["error"]["code"]) == (409, "ended")
-        await client.post(f"{first}/decisions", {"step": 0, "state": 0})
-        assert await client.post(f"{first}/expire") == (
-            200,
-            {"episode": first[10:], "status": "expired"},
-        )
-        await client.counted(2)
-        assert await client.post(f"{first}/expire") == (
-            200,
-            {"episode": first[10:], "status": "expired"},
-        )
-        for name, status, code in (
-            (path, 409, "finished"),
-            (f"/episodes/{'0' * 32}", 404, "unknown"),
-        ):
-            found, answer = await client.post(f"{name}/expire")
-            assert (found, answer["error"]["code"]) == (status, code)
-        assert (client.desk.open, client.desk.held_back) == (0, 0)
-        counted = {
-            name: client.desk.counts[name] for name in ("started", "ended", "expired", "counted")
-        }
-        assert counted == {"started": 2, "ended": 1, "expired": 1, "counted": 2}
-        assert 1 <= client.desk.counts["groups"] <= 2
-
-    run(test, tmp_path)  # fmt: skip
-
-
-def test_an_episode_that_has_expired_takes_nothing_more(tmp_path: Path) -> None:
-    async def test(client: Client) -> None:
-        await client.start("first")  # it holds the other back
-        path = await client.start("a")
-        await client.post(f"{path}/decisions", {"step": 0, "state": 0})
-        for _ in range(2):
-            assert (await client.post(f"{path}/expire"))[0] == 200
-        assert (client.desk.open, client.desk.held_back) == (1, 1)
-        for what, body in (
-            ("outcomes", outcome(0)),
-            ("decisions", {"step": 1, "state": 0}),
-            ("end", {"state": 0}),
-        ):
-            status, answer = await client.post(f"{path}/{what}", body)
-            assert (status, answer["error"]["code"]) == (410, "expired")
-
-    run(test, tmp_path)  # fmt: skip
-
-
-def test_no_more_episodes_wait_than_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_more_episodes_wait_than_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Those that are open already may go on; an administrator can expire the one that holds the others back."""
     monkeypatch.setattr(desk, "HELD_BACK", 3_000)  # bytes
-
-    async def test(client: Client) -> None:
+    async with serving(tmp_path / "it", uniform()) as client:
         first, other = await client.start("first"), await client.start("other")
         for k in range(100):
             status, answer = await client.post("/episodes", idempotency_key=str(k))
@@ -270,27 +209,23 @@ def test_no_more_episodes_wait_than_may(tmp_path: Path, monkeypatch: pytest.Monk
         await asyncio.sleep(0.05)
         await client.start("again")
 
-    run(test, tmp_path)
-
 
 @pytest.mark.parametrize(("options", "most"), [({}, 2), ({"explore_budget": 5.0}, 1)])
-def test_a_learner_that_explores_on_a_budget_plays_one_episode_at_a_time(
+async def test_a_learner_that_explores_on_a_budget_plays_one_episode_at_a_time(
     options: dict[str, Any], most: int, tmp_path: Path
 ) -> None:
-    async def test(client: Client) -> None:
+    async with serving(tmp_path / "it", ss.SpotEpochs(**SIZES, start=0, **options)) as client:
         found = [(await client.post("/episodes", idempotency_key=key))[0] for key in "ab"]
         assert found == [201, 201 if most > 1 else 429]
 
-    run(test, tmp_path, ss.SpotEpochs(**SIZES, start=0, **options))
 
-
-def test_a_disk_that_takes_no_line_stops_the_service(
+async def test_a_disk_that_takes_no_line_stops_the_service(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    async def test(client: Client) -> None:
+    async with serving(tmp_path / "it", uniform()) as client:
         path = await client.start("a")
         with monkeypatch.context() as full:
             full.setattr("safespot.files.disk.fill", fails)
@@ -299,46 +234,35 @@ def test_a_disk_that_takes_no_line_stops_the_service(
         assert "disk is full" in answer["error"]["message"]
         assert (await client.post(f"{path}/decisions", {"step": 0, "state": 0}))[0] == 503
 
-    run(test, tmp_path)
-
 
 # --- What is told
 
 
-def test_what_is_proven_of_a_policy_is_told(tmp_path: Path) -> None:
-    async def plain(client: Client) -> None:
-        _, answer = await client.get("/certificate")
-        assert (answer["certificates"], answer["certified"]) == (0, None)
-        assert "`uniform` issues none by itself" in answer["note"]
-
-    async def epochs(client: Client) -> None:
+async def test_what_is_proven_of_a_policy_is_told(client: Client, tmp_path: Path) -> None:
+    _, answer = await client.get("/certificate")
+    assert (answer["certificates"], answer["certified"]) == (0, None)
+    assert "`uniform` issues none by itself" in answer["note"]
+    async with serving(tmp_path / "epochs", ss.SpotEpochs(**SIZES, start=0)) as epochs:
         ref = {"certificates": 0, "certified": None, "note": "nothing is proven yet."}
-        assert await client.get("/certificate") == (200, ref)
-
-    run(plain, tmp_path)
-    run(epochs, tmp_path / "it", ss.SpotEpochs(**SIZES, start=0))
+        assert await epochs.get("/certificate") == (200, ref)
 
 
-def test_evidence_and_policy_are_told_by_their_names(tmp_path: Path) -> None:
+async def test_evidence_and_policy_are_told_by_their_names(tmp_path: Path) -> None:
     folder = tmp_path / "it"
     ss.open(folder, uniform()).close()
     (folder / "service.toml").write_text(
         'states = ["well", "ill", "dead"]\nactions = ["less", "more"]\nconstraints = ["dose"]\n'
     )
-
-    async def work() -> None:
-        async with serving(folder) as client:
-            assert (await client.get("/evidence"))[1]["constraints"] == ["dose"]
-            assert (await client.get("/policy"))[1]["actions"] == ["less", "more"]
-            path = await client.start("a")
-            for state in ("dead", 2):  # the same state
-                status, _ = await client.post(f"{path}/decisions", {"step": 0, "state": state})
-                assert status == 200
-            status, answer = await client.post(f"{path}/decisions", {"step": 1, "state": 3})
-            assert status == 422
-            assert "from 0 to 2, or one of well, ill, dead" in answer["error"]["message"]
-
-    asyncio.run(work())
+    async with serving(folder) as client:
+        assert (await client.get("/evidence"))[1]["constraints"] == ["dose"]
+        assert (await client.get("/policy"))[1]["actions"] == ["less", "more"]
+        path = await client.start("a")
+        for state in ("dead", 2):  # the same state
+            status, _ = await client.post(f"{path}/decisions", {"step": 0, "state": state})
+            assert status == 200
+        status, answer = await client.post(f"{path}/decisions", {"step": 1, "state": 3})
+        assert status == 422
+        assert "from 0 to 2, or one of well, ill, dead" in answer["error"]["message"]
 
 
 # --- Names
@@ -423,36 +347,6 @@ def test_a_ledger_has_one_writer_and_lets_go_of_files_that_are_full(tmp_path: Pa
 # --- Tokens
 
 
-def test_what_is_read_needs_the_right_to_read_and_the_trail_that_to_administer(
-    tmp_path: Path,
-) -> None:
-    folder = tmp_path / "it"
-    ss.open(folder, uniform()).close()
-    tokens = {right: add_token(folder, right, [right]) for right in ("decide", "read")}
-
-    async def work() -> None:
-        async with serving(folder) as client:
-            for path in (
-                "/policy",
-                "/certificate",
-                "/evidence",
-                "/episodes",
-                "/state.json",
-                "/metrics",
-            ):
-                for right, status in (("read", 200), ("decide", 403)):
-                    client.token = tokens[right]
-                    assert (await client.get(path))[0] == status, path
-            client.token = tokens["decide"]
-            path = await client.start("a")
-            client.token = tokens["read"]
-            for what in ("decisions", "outcomes", "end", "expire"):
-                status, answer = await client.post(f"{path}/{what}", {"step": 0, "state": 0})
-                assert (status, answer["error"]["code"]) == (403, "right")
-
-    asyncio.run(work())  # fmt: skip
-
-
 # --- Opening
 
 
@@ -465,15 +359,12 @@ def test_a_folder_that_cannot_be_served_is_free_again(tmp_path: Path) -> None:
     ss.open(tmp_path).close()
 
 
-def test_a_service_that_is_closed_leaves_no_thread(tmp_path: Path) -> None:
+async def test_a_service_that_is_closed_leaves_no_thread(tmp_path: Path) -> None:
     before, known = set(threading.enumerate()), []
-
-    async def test(client: Client) -> None:
+    async with serving(tmp_path / "it", uniform()) as client:
         await client.whole("a")
         await client.counted(1)
         known.append(client.desk)
         assert {"sync_0", "learner_0"} <= {each.name for each in threading.enumerate()}
-
-    run(test, tmp_path)
     left = set(threading.enumerate()) - before
     assert not [each.name for each in left if each.name in ("sync_0", "learner_0")]

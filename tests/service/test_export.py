@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import numpy as np
 import pytest
 
 import safespot as ss
@@ -170,19 +169,3 @@ def test_what_an_export_says(learner: Any, ending: str, tmp_path: Path) -> None:
     assert [episode.unfinished for episode in log.episodes] == given_up
     assert 0 < sum(given_up) < len(played)
     assert {told.version for told in played[3:7]} == {3}  # side by side
-
-
-def test_an_export_of_a_learner_that_is_told_who_played(tmp_path: Path) -> None:
-    folder, trail = tmp_path / "it", tmp_path / "trail.parquet"
-    halves = np.full((H, 1), 0.5)
-    episode = ss.Episode(np.array([0, 1, 2]), np.array([0, 1]), np.full(H, 0.5), halves, halves)
-    other = [[[0.25, 0.75]] * 3] * H
-    with ss.open(folder, ss.Uniform(**SIZES, start=None, episodes=100)) as learner:
-        for played in (None, other, ss.learners.policy_digest(other)):
-            learner.observe(episode, played=played)
-    ss.logs.export_episodes(folder, trail)
-    found = duckdb.connect().execute(
-        f"select propensity, policy, policy_version from '{trail}' where step = 1 order by episode"
-    )
-    digest = ss.learners.policy_digest(other)
-    assert found.fetchall() == [(0.5, None, 0), (0.75, digest, None), (None, digest, None)]

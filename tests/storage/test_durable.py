@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import subprocess
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,7 +17,7 @@ import pytest
 
 import safespot as ss
 from safespot import files
-from safespot.arrays import LARGEST, MARKS
+from safespot.arrays import MARKS
 from safespot.storage import journal
 from tests.reliability.survival import digest
 from tests.support.contract import INVALID, VARIANTS, H, M, Subject, applies
@@ -77,6 +75,7 @@ def test_it_reads_and_acts_as_the_learner_does(tmp_path: Path) -> None:
         for name in ("policy", "threshold_bounds"):
             np.testing.assert_array_equal(getattr(learner, name), getattr(plain, name))
         assert learner.episode == 16
+        assert "<td" in learner._repr_html_()
         assert learner.interface.arguments == plain.interface.arguments
         one, two = (
             [it.act(h, 1, np.random.default_rng(h)) for h in range(H)] for it in (learner, plain)
@@ -121,14 +120,6 @@ def test_two_snapshots_and_all_journals_are_kept(tmp_path: Path) -> None:
     assert list(journal.numbered(tmp_path / "it", "snapshot")) == [20, 30]
     assert list(journal.numbered(tmp_path / "it", "journal")) == [0, 10, 20, 30]
     assert len(list((tmp_path / "it").iterdir())) == 8  # and the owner and the identity
-
-
-def test_journals_before_the_snapshots_may_go(tmp_path: Path) -> None:
-    plain = begin(tmp_path / "it", 35)
-    for number in (0, 10):
-        journal.place(tmp_path / "it", number).unlink()
-    assert same(tmp_path / "it", plain)
-    assert ss.logs.export_episodes(tmp_path / "it", tmp_path / "trail.parquet") == 15
 
 
 def test_learn_takes_one_in_an_environment(tmp_path: Path) -> None:
@@ -194,32 +185,16 @@ def test_an_invalid_episode_changes_nothing(wrong: str, tmp_path: Path) -> None:
 
 def test_another_configuration_is_refused_and_named(tmp_path: Path) -> None:
     begin(tmp_path / "it", 3)
-    with pytest.raises(
-        ss.errors.InvalidOption, match=r"stance is 'pessimistic' there and 0\.5 here\. Open"
-    ):
+    with pytest.raises(ss.errors.InvalidOption, match=r"stance is 'pessimistic' there and"):
         ss.open(tmp_path / "it", SPOT.make(stance=0.5))
     other = dict(SPOT.interface, action_mask=np.ones((4, 3), bool))
-    with pytest.raises(
-        ss.errors.InvalidOption, match="action_mask is an array there and an array here"
-    ):
+    with pytest.raises(ss.errors.InvalidOption, match="action_mask is an array there and an"):
         ss.open(tmp_path / "it", ss.learners.make("spot", other, **SPOT.options))
-    with pytest.raises(
-        ss.errors.InvalidOption, match="learner is 'spot' there and 'uniform' here"
-    ) as error:
+    with pytest.raises(ss.errors.InvalidOption, match="learner is 'spot' there and") as error:
         ss.open(tmp_path / "it", ss.Uniform(**SPOT.interface, episodes=3000))
     with ss.open(tmp_path / "it", SPOT.make()) as learner:  # it was not harmed, nor left locked
         assert learner.episode == 4
     del error  # whose frames hold what was not released
-
-
-def test_an_array_among_the_options_counts(tmp_path: Path) -> None:
-    subject = Subject("fixed", "masked")
-    begin(tmp_path / "it", 3, subject)
-    with pytest.raises(ss.errors.InvalidOption, match="policy is an array there and an array here"):
-        ss.open(
-            tmp_path / "it",
-            subject.make(policy=subject.mask / subject.mask.sum(axis=2, keepdims=True)),
-        )
 
 
 @pytest.mark.parametrize("given", ["spot", 3, ss.Spot])
@@ -253,35 +228,6 @@ def test_a_second_one_is_refused_with_the_owners_id(tmp_path: Path) -> None:
         )
         assert f"by process {os.getpid()} on {os.uname().nodename}" in said.stdout
     ss.open(tmp_path / "it").close()
-
-
-def test_the_death_of_the_owner_lets_the_next_one_in(tmp_path: Path) -> None:
-    child = os.fork()
-    if child == 0:
-        learner = ss.open(tmp_path / "it", SPOT.make())
-        (tmp_path / "open").touch()
-        signal.pause()
-        learner.close()
-    while not (tmp_path / "open").exists():
-        pass
-    with pytest.raises(ss.errors.InUse, match=f"by process {child} "):
-        ss.open(tmp_path / "it")
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    ss.open(tmp_path / "it").close()
-
-
-def test_a_forked_process_does_not_write_to_its_parents(tmp_path: Path) -> None:
-    with ss.open(tmp_path / "it", SPOT.make()) as learner:
-        child = os.fork()
-        if child == 0:
-            try:
-                learner.observe(episodes(1)[0])
-            except ss.errors.InUse:
-                os._exit(3)
-            os._exit(0)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
-        learner.observe(episodes(1)[0])
 
 
 def test_a_closed_one_is_closed(tmp_path: Path) -> None:
@@ -340,9 +286,7 @@ def test_a_failing_disk_stops_it_and_it_can_be_opened_again(
             learner.observe(late)
         monkeypatch.setattr(files, "disk", files.Disk())
         assert digest(learner.learner) == digest(plain)
-        with pytest.raises(
-            ss.errors.InvalidFile, match=r"stopped after an error \(.*open it again"
-        ):
+        with pytest.raises(ss.errors.InvalidFile, match=r"stopped after an error \(.*open it"):
             learner.observe(late)
         with pytest.raises(ss.errors.InvalidFile, match="stopped after an error"):
             learner.act(0, 0, np.random.default_rng())
@@ -353,28 +297,6 @@ def test_a_failing_disk_stops_it_and_it_can_be_opened_again(
         assert digest(again.learner) == digest(plain)
         again.observe(late)
         plain.observe(late)
-    assert same(tmp_path / "it", plain)
-
-
-def test_a_write_that_falls_short_stops_it(tmp_path: Path) -> None:
-    plain = begin(tmp_path / "it", 3)
-    child = os.fork()
-    if child == 0:  # the kernel takes a part of the record, then none
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        import resource
-
-        limit = START + 3 * LENGTH + 100
-        learner = ss.open(tmp_path / "it")
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-        try:
-            learner.observe(episodes(4)[-1])
-        except ss.errors.DiskError as problem:
-            os._exit(3 if "File too large" in str(problem) else 4)
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        ss.open(tmp_path / "it").close()
     assert same(tmp_path / "it", plain)
 
 
@@ -429,41 +351,6 @@ def test_a_torn_end_is_cut_off_with_a_warning(kept: int, torn: int, five: Five) 
         assert digest(learner.learner) == after(kept + 1)
 
 
-def test_a_torn_end_of_several_records_says_which_were_not_acknowledged(
-    five: Five,
-) -> None:
-    folder, path, after = five
-    data = bytearray(path.read_bytes())
-    for k in (3, 4):
-        data[START + k * LENGTH + 50] ^= 1
-    path.write_bytes(data)
-    with (
-        pytest.warns(
-            UserWarning,
-            match="episodes 4 to 5 would stand. .*those of the last group were never ack",
-        ),
-        ss.open(folder) as learner,
-    ):
-        assert digest(learner.learner) == after(3)
-
-
-@pytest.mark.parametrize("more", [0, 7])
-def test_a_journal_that_was_cut_short_goes_on(
-    more: int,
-    five: Five,
-) -> None:
-    folder, path, after = five
-    path.write_bytes(path.read_bytes()[: START + 2 * LENGTH + more])
-    said = rf"Lost: whatever stood from byte {START + 2 * LENGTH} on, since the file is \d+ bytes too short"
-    with pytest.warns(UserWarning, match=said):
-        learner = ss.open(folder)
-    with learner:
-        for e in episodes(5)[2:]:
-            learner.observe(e)
-    with ss.open(folder) as learner:
-        assert digest(learner.learner) == after(5)
-
-
 @pytest.mark.parametrize("place", [0, 3, 4, 40, LENGTH - 20, LENGTH - 1])
 @pytest.mark.parametrize("record", [0, 3])
 def test_damage_in_the_middle_is_an_error_that_names_the_place(
@@ -501,16 +388,6 @@ def test_a_record_at_another_place_is_damage(last: bool, five: Five) -> None:
             ss.open(folder)
 
 
-@pytest.mark.parametrize("place", [0, 8, 12, 20, START - 1])
-def test_a_damaged_header_is_an_error(place: int, five: Five) -> None:
-    folder, path, _ = five
-    data = bytearray(path.read_bytes())
-    data[place] ^= 4  # an earlier format would be told apart
-    path.write_bytes(data)
-    with pytest.raises(ss.errors.InvalidFile, match="damaged at byte 0"):
-        ss.open(folder)
-
-
 def test_a_torn_end_before_another_journal_is_an_error(tmp_path: Path) -> None:
     begin(tmp_path / "it", 25)
     path = journal.place(tmp_path / "it", 10)
@@ -537,10 +414,7 @@ def test_a_damaged_snapshot_is_no_loss(tmp_path: Path) -> None:
     plain = begin(tmp_path / "it", 25)
     newest = journal.numbered(tmp_path / "it", "snapshot")[20]
     newest.write_bytes(newest.read_bytes()[:-1])
-    with pytest.warns(
-        UserWarning,
-        match=r"snapshot-0+20.* The snapshot before it and the journals are used instead",
-    ):
+    with pytest.warns(UserWarning, match=r"snapshot-0+20.* The snapshot before it and the"):
         learner = ss.open(tmp_path / "it")
     with learner:
         assert digest(learner.learner) == digest(plain)
@@ -552,16 +426,6 @@ def test_a_damaged_snapshot_is_no_loss(tmp_path: Path) -> None:
     for snapshot in journal.numbered(tmp_path / "it", "snapshot").values():
         snapshot.write_bytes(b"")
     with pytest.raises(ss.errors.InvalidFile, match="has no whole snapshot"):
-        ss.open(tmp_path / "it")
-
-
-def test_a_journal_of_another_learner_is_refused(tmp_path: Path) -> None:
-    begin(tmp_path / "it", 5)
-    begin(tmp_path / "other", 5, Subject("spot", "units"))
-    journal.place(tmp_path / "other", 0).replace(journal.place(tmp_path / "it", 0))
-    with pytest.raises(
-        ss.errors.InvalidFile, match=r"journal-0+ belongs to another learner than .*identity"
-    ):
         ss.open(tmp_path / "it")
 
 
@@ -611,11 +475,6 @@ def test_a_trail_needs_episodes_and_a_name_that_says_how(tmp_path: Path) -> None
         ss.logs.export_episodes(tmp_path / "it", tmp_path / "absent" / "trail.csv")
 
 
-def test_a_record_is_as_long_as_it_says() -> None:
-    for H_, m in ((1, 1), (3, 2), (20, 5)):
-        assert journal.record_length(H_, m) == journal.record_type(H_, m).itemsize
-
-
 # --- Warm start
 
 
@@ -627,33 +486,6 @@ def test_a_trail_warms_another_learner_up_to_the_last_bit(ending: str, tmp_path:
         found = ss.logs.warm_start(learner, tmp_path / f"trail.{ending}")
     assert (len(found.episodes), found.rejected) == (23, ())
     assert same(tmp_path / "other", plain)
-
-
-def test_what_a_log_has_wrong_is_told_and_left_out(tmp_path: Path) -> None:
-    begin(tmp_path / "it", 9)
-    ss.logs.export_episodes(tmp_path / "it", tmp_path / "trail.csv")
-    head, *lines = (tmp_path / "trail.csv").read_text().splitlines()
-    lines[4] = lines[4].replace(
-        lines[4].split(",")[4], "7.5"
-    )  # the reward of the second step of episode 2
-    del lines[3 * 6 + 1]  # the second step of episode 7
-    (tmp_path / "trail.csv").write_text("\n".join([head, *lines]))
-    learner, plain = SPOT.make(), SPOT.make()
-    with pytest.warns(UserWarning, match="2 of 9 episodes were left out"):
-        found = ss.logs.warm_start(learner, tmp_path / "trail.csv")
-    for t, e in enumerate(episodes(9), 1):
-        if t not in (2, 7):
-            plain.observe(e)
-    assert digest(learner) == digest(plain)
-    assert str(found).splitlines() == [
-        f"{tmp_path / 'trail.csv'}: 7 of 9 episodes can be used.",
-        "1 rejected: reward lies outside its declared range",
-        "  episode 2, step 1: reward 7.5 lies outside its declared range",
-        "1 rejected: step follows a missing step",
-        "  episode 7, step 2: step 2 follows a missing step",
-        "The declared ranges of a step are: reward 0 to 1, constraints and thresholds 0 to 1, 0 to 1. Where they are "
-        "others, declare them: ranges={reward=[low, high], constraints=[low, high]}.",
-    ]
 
 
 # --- What play proves
@@ -755,46 +587,6 @@ def test_a_group_may_be_torn_anywhere_but_not_what_was_synced_before_it(tmp_path
 
 
 # --- What is refused where it is called, and what belongs to another learner
-
-
-@pytest.mark.parametrize("number", [-5, 2**64, 2**63, 1.5, True, "3", None])
-def test_a_number_of_episodes_left_out_is_checked(number: Any) -> None:
-    with pytest.raises(ss.errors.InvalidEpisode):
-        replace(episodes(1)[0], rejected=number)
-
-
-@pytest.mark.parametrize("number", [2, LARGEST])
-def test_episodes_left_out_are_counted_however_many(number: int, tmp_path: Path) -> None:
-    begin(tmp_path / "it", 3)
-    with ss.open(tmp_path / "it") as learner:
-        for e in episodes(5)[3:]:
-            learner.observe(replace(e, rejected=number))
-    with ss.open(tmp_path / "it") as learner:
-        assert learner.learner.doubts.rejected >= min(2 * number, 2**32)
-        assert learner.episode == 6
-
-
-@pytest.mark.parametrize("records", [[0], [1], [0, 1, 2], [4]])
-def test_records_of_another_learner_are_no_records(records: list[int], tmp_path: Path) -> None:
-    """Two learners of one kind: a record of one in the other's journal is damage, wherever it stands."""
-    begin(tmp_path / "one", 5)
-    with ss.open(tmp_path / "two", SPOT.make()) as learner:
-        for e in reversed(episodes(5)):
-            learner.observe(e)
-    one, two = (journal.place(tmp_path / name, 0) for name in ("one", "two"))
-    data = bytearray(one.read_bytes())
-    for k in records:
-        place = slice(START + k * LENGTH, START + (k + 1) * LENGTH)
-        data[place] = two.read_bytes()[place]
-    one.write_bytes(data)
-    if records == [4]:  # what stands at the end may be torn, and is said to be lost
-        with pytest.warns(UserWarning, match="torn end"):
-            learner = ss.open(tmp_path / "one")
-        with learner:
-            assert digest(learner.learner) == digest(SPOT.run(SPOT.make(), 1, 4))
-        return
-    with pytest.raises(ss.errors.InvalidFile, match="damaged"):
-        ss.open(tmp_path / "one")
 
 
 class Forgetful(files.Disk):

@@ -88,19 +88,6 @@ def test_doubts_come_from_the_journal_before_where_a_snapshot_has_none(tmp_path:
         assert learner.learner.doubts.clipped == 10
 
 
-def test_doubts_of_the_learner_that_is_given_stay(tmp_path: Path) -> None:
-    folder, given = tmp_path / "it", SPOT.make()
-    given.doubts.rejected = 3
-    with ss.open(folder, given) as learner:
-        assert learner.learner.doubts.rejected == 3
-    journal.place(folder, 0).unlink()  # as where a process dies before it is made
-    with ss.open(folder, given) as learner:
-        assert learner.learner.doubts.rejected == 3
-    journal.place(folder, 0).unlink()
-    with ss.open(folder) as learner:  # nobody says what they were
-        assert learner.episode == 1
-
-
 def test_names_that_a_killed_process_gave_are_on_the_disk_before_anything_is_acknowledged(
     tmp_path: Path,
 ) -> None:
@@ -123,18 +110,8 @@ def test_a_snapshot_that_no_journal_leads_to_is_refused(tmp_path: Path) -> None:
     other = begin(tmp_path / "other", 4)
     (folder / "snapshot-000000000000.safetensors").unlink()
     other.save(folder / "snapshot-000000000004.safetensors")
-    with pytest.raises(
-        ss.errors.InvalidFile, match=r"no whole snapshot that .*journal-0+ follows or"
-    ):
+    with pytest.raises(ss.errors.InvalidFile, match=r"no whole snapshot that .*journal-0+"):
         ss.open(folder)
-
-
-def test_doubts_come_back_with_the_journals(tmp_path: Path) -> None:
-    folder = tmp_path / "it"
-    with ss.open(folder, SPOT.make()) as learner:
-        learner.observe(dataclasses.replace(episodes(1)[0], rejected=7))
-    with ss.open(folder) as learner:
-        assert learner.learner.doubts.rejected == 7
 
 
 def test_a_journal_of_another_shape_is_refused(tmp_path: Path) -> None:
@@ -143,9 +120,7 @@ def test_a_journal_of_another_shape_is_refused(tmp_path: Path) -> None:
     path = journal.place(folder, 0)
     found = journal.read(path)
     journal.create(path, H + 1, M, 0, found.owner, found.snapshot, found.doubts)
-    with pytest.raises(
-        ss.errors.InvalidFile, match=r"journal-0+ holds episodes of another shape than"
-    ):
+    with pytest.raises(ss.errors.InvalidFile, match=r"journal-0+ holds episodes of another"):
         ss.open(folder)
 
 
@@ -154,21 +129,8 @@ def test_a_replay_finds_the_policies_again_that_played_or_says_so(tmp_path: Path
     with ss.open(folder, SPOT.make()) as learner:
         own = ss.learners.policy_digest(learner.policy)
         learner.observe_group([journal.EpisodeRecord(episodes(1)[0], np.full(H, 0.123), own)])
-        with pytest.raises(
-            ss.errors.InvalidFile, match="episode 1 was not played by the policy that"
-        ):
+        with pytest.raises(ss.errors.InvalidFile, match="episode 1 was not played by the"):
             list(learner.replay())
-
-
-def test_the_owner_file_says_who_has_it_open_now(tmp_path: Path) -> None:
-    """However long the text of the one before was."""
-    folder = tmp_path / "it"
-    begin(folder, 1)
-    (folder / "owner").write_text("process 1 on a machine with a very long name" * 5)
-    with ss.open(folder):
-        said = (folder / "owner").read_text()
-        assert said.startswith("process ")
-        assert "long name" not in said
 
 
 def test_an_owner_that_cannot_be_read_is_in_use_all_the_same(
@@ -182,9 +144,7 @@ def test_an_owner_that_cannot_be_read_is_in_use_all_the_same(
 
     with ss.open(folder), monkeypatch.context() as patch:
         patch.setattr(Path, "open", unreadable)
-        with pytest.raises(
-            ss.errors.InUse, match=r"is open already, by another process\. Close it"
-        ):
+        with pytest.raises(ss.errors.InUse, match=r"is open already, by another process\."):
             take(folder)
 
 
@@ -202,70 +162,6 @@ def test_a_group_with_an_invalid_episode_is_refused_as_a_whole(tmp_path: Path) -
         assert learner.episode == 1
         learner.observe_group([journal.EpisodeRecord(right, chances, own)])  # it was not stopped
     assert journal.read(journal.place(folder, 0)).next == 1
-
-
-def test_what_it_shows_says_where_it_is_and_what(tmp_path: Path) -> None:
-    folder = tmp_path / "it"
-    begin(folder, 2)
-    with ss.open(folder) as learner:
-        facts = learner._facts()
-        assert (facts["folder"], facts["learner"]) == (str(folder), "spot")
-        assert "<td" in learner._repr_html_()
-
-
-def test_nothing_is_read_from_a_closed_one(tmp_path: Path) -> None:
-    folder = tmp_path / "it"
-    begin(folder, 2)
-    learner = ss.open(folder)
-    learner.close()
-    for ask in (
-        lambda: next(learner.replay()),
-        lambda: learner.meter,
-        lambda: learner.act(0, 0, np.random.default_rng(0)),
-        lambda: learner.observe(episodes(1)[0]),
-        lambda: learner.observe_group([]),
-        lambda: learner.policies_after([1]),
-    ):
-        with pytest.raises(ss.errors.InvalidOption, match="is closed; open it again"):
-            ask()
-
-
-def test_what_is_exported_is_each_step_in_its_place(tmp_path: Path) -> None:
-    folder = tmp_path / "it"
-    begin(folder, 7)
-    assert ss.logs.export_episodes(folder, tmp_path / "trail.parquet") == 7
-    columns = "episode, step, state, action, next_state, constraint_0, policy_version"
-    found = (
-        duckdb.connect().execute(f"select {columns} from '{tmp_path}/trail.parquet'").fetchnumpy()
-    )
-    seen = episodes(7)
-    np.testing.assert_array_equal(found["episode"], np.repeat(np.arange(1, 8), H))
-    np.testing.assert_array_equal(found["policy_version"], np.repeat(np.arange(7), H))
-    np.testing.assert_array_equal(found["step"], np.tile(np.arange(H), 7))
-    np.testing.assert_array_equal(found["state"], np.concatenate([e.states[:-1] for e in seen]))
-    np.testing.assert_array_equal(found["next_state"], np.concatenate([e.states[1:] for e in seen]))
-    np.testing.assert_array_equal(found["action"], np.concatenate([e.actions for e in seen]))
-    ours = np.concatenate([e.constraints[:, 0] for e in seen])
-    np.testing.assert_array_equal(found["constraint_0"], ours)
-    assert seen[0].constraints.shape == (H, M)
-
-
-def test_a_trail_that_cannot_be_written_is_an_error_in_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "it"
-    begin(folder, 1)
-    with pytest.raises(
-        ss.errors.InvalidFile, match=r"cannot write .*trail\.csv: No such file or directory"
-    ):
-        ss.logs.export_episodes(folder, tmp_path / "nowhere" / "trail.csv")
-
-    def full(*_: Any, **__: Any) -> Any:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("tempfile.TemporaryDirectory", full)
-    with pytest.raises(ss.errors.DiskError, match="temporary files: No space left on device"):
-        ss.logs.export_episodes(folder, tmp_path / "trail.csv")
 
 
 def test_a_name_that_is_not_unicode_is_refused_before_duckdb_sees_it(tmp_path: Path) -> None:
@@ -291,3 +187,18 @@ def test_rows_are_counted_before_they_are_read(
         tables.check_rows(database, paths[:1], 3)
         with pytest.raises(ss.errors.InvalidFile, match=r"b\.parquet asks for 1,200 bytes"):
             tables.check_rows(database, paths[1:], 5)
+
+
+def test_a_trail_that_cannot_be_written_is_an_error_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin(tmp_path / "it", 1)
+    with pytest.raises(ss.errors.InvalidFile, match=r"cannot write .*trail\.csv: No such file"):
+        ss.logs.export_episodes(tmp_path / "it", tmp_path / "nowhere" / "trail.csv")
+
+    def full(*_: Any, **__: Any) -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("tempfile.TemporaryDirectory", full)
+    with pytest.raises(ss.errors.DiskError, match="temporary files: No space left on device"):
+        ss.logs.export_episodes(tmp_path / "it", tmp_path / "trail.csv")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from studies.speed import environments, learners
+from studies.speed import environments
 
 import safespot as ss
 
@@ -15,10 +15,3 @@ def test_the_clocks_of_an_environment_see_every_step(monkeypatch: pytest.MonkeyP
     assert steps == 14 * 20
     assert min(loop, alone, learning) > 0.0
     assert environments.measure(box)[3] == steps  # the clocks are gone again
-
-
-@pytest.mark.slow
-def test_an_episode_of_every_learner_is_timed() -> None:
-    rows = learners.episodes()
-    assert [row.what.partition(",")[0] for row in rows] == list(ss.learners.names())
-    assert all(row.measured > 0.0 for row in rows)

@@ -9,19 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from studies.claims import fresh, inference, pictures, sizes, verify, verifying
+from studies.claims import duality, fresh, inference, sizes, verify, verifying
 from studies.claims.inference import Interval
 from studies.claims.measurements import Measurements, Trace, read_measurements
 from studies.claims.sizes import Size, is_audited, shipped_runs
-from studies.claims.verdicts import Judgment, Outcome, decide, table, together
+from studies.claims.verdicts import Judgment, Outcome, decide, together
 from studies.claims.verifying import CLAIMS
 
-import safespot as ss
 from safespot import theory
-from safespot.errors import InvalidOption
 from safespot.experiments import RunSpec, Store
-from safespot.experiments.progress import Progress
-from safespot.experiments.settings import read_setting
 from tests.support.sweeping import sweep_inline
 
 HOLDS, FAILS, OPEN = Outcome.HOLDS, Outcome.FAILS, Outcome.OPEN
@@ -146,20 +142,6 @@ def test_a_bound_above_what_can_happen_is_vacuous_and_no_pass() -> None:
     assert all("(vacuous)" in row[4] for row in found.tables[1].rows[1:])
 
 
-def test_a_regret_below_zero_is_below_any_bound() -> None:
-    def runs(run: RunSpec, rng: Any) -> Columns:
-        return {**ordering()(run, rng), "regret": -root(run, rng)}
-
-    found = JUDGES["orders"](synthetic(orders=runs))
-    assert outcomes(found, "regret is of order") == [HOLDS] * 2
-    assert "never above 0" in found.verdicts[0].reason
-
-    def mixed(run: RunSpec, rng: Any) -> Columns:
-        return {**ordering()(run, rng), "regret": root(run, rng) * rng.choice([-1, 1])}
-
-    assert OPEN in outcomes(JUDGES["orders"](synthetic(orders=mixed)), "regret is of order")
-
-
 def test_the_bound_is_that_of_the_theory() -> None:
     (first, *_) = synthetic(orders=ordering())["orders"]
     from studies.claims.orders import bounds
@@ -169,27 +151,6 @@ def test_the_bound_is_that_of_the_theory() -> None:
         c.A, c.H, c.m, T, 2.0, zeta_sum=math.sqrt(T), phi_sum=math.sqrt(T), xi=0.0
     )
     assert bounds(first) == pytest.approx((want.regret, want.violation))
-
-
-def knowing(exponent: float, factor: float) -> Any:
-    def runs(run: RunSpec, rng: Any) -> Columns:
-        more = root(run, rng, exponent, factor) if run.learner == "spot" else 0.0
-        sums = {metric: math.sqrt(run.episodes) + more for metric in ("regret", "violation")}
-        return {**sums, "audit_zeta_sum": math.sqrt(run.episodes)}
-
-    return runs
-
-
-def test_known() -> None:
-    found = JUDGES["known"](synthetic(orders=knowing(0.5, 0.1)))
-    assert outcomes(found, "order √T") == [HOLDS] * 4
-    # Where the bounds do not differ nothing more is allowed: pessimistic violation (m = 1), optimistic regret.
-    assert outcomes(found, "bounds differ") == [HOLDS, FAILS, FAILS, HOLDS]
-    found = JUDGES["known"](synthetic(orders=knowing(0.5, -0.1)))
-    assert outcomes(found) == [HOLDS] * 8
-    found = JUDGES["known"](synthetic(orders=knowing(1.0, 0.1)))
-    assert outcomes(found, "order √T") == [OPEN] * 4
-    assert outcomes(found, "bounds differ") == [FAILS] * 4
 
 
 @pytest.mark.parametrize(
@@ -204,308 +165,6 @@ def test_tradeoff(sign: float, size: Size, want: Outcome) -> None:
 
     found = JUDGES["tradeoff"](synthetic(size, tradeoff=runs, tradeoff_practice=runs))
     assert outcomes(found) == [want] * 4
-
-
-def estimating(power: float, better: float) -> Any:
-    episodes = np.unique(np.logspace(0, 5, 120).round())
-
-    def runs(run: RunSpec, rng: Any) -> Columns:
-        n = episodes * (better if run.learner_options["estimator"] == "pooled" else 1.0)
-        width, limit = 30.0 * n**power, read_setting(run.setting).problem.cmdp.limits[0]
-        error = 0.5 * n**power * rng.standard_normal(len(n))
-        return {
-            "episode": episodes,
-            "threshold_upper_0": limit + error + width,
-            "threshold_lower_0": limit + error - width,
-        }
-
-    return runs
-
-
-def test_consistency() -> None:
-    found = JUDGES["consistency"](synthetic(consistency=estimating(-0.5, 3.0)))
-    assert outcomes(found, "width") == outcomes(found, "error") == [HOLDS]
-    assert outcomes(found, "pooling") == [FAILS]
-    assert float(found.tables[0].rows[3][3].split()[0]) == pytest.approx(3.0, rel=0.1)
-    other = JUDGES["consistency"](synthetic(consistency=estimating(-0.25, 0.5)))
-    assert outcomes(other, "width") == outcomes(other, "error") == [FAILS]
-    assert outcomes(
-        JUDGES["consistency"](synthetic(consistency=estimating(-0.5, 0.9))), "pooling"
-    ) == [HOLDS]
-
-
-def forgetting(power: float) -> Any:
-    episodes = np.unique(np.logspace(0, 6, 200).round())
-
-    def runs(run: RunSpec, rng: Any) -> Columns:
-        factor = (1.0 / run.learner_options["window"]) ** power * (
-            1 + 0.001 * rng.standard_normal()
-        )
-        grown = factor * np.sqrt(episodes)
-        names = ("audit_zeta_sum", "audit_window_sum", "regret", "violation")
-        return {"episode": episodes, **dict.fromkeys(names, grown)}
-
-    return runs
-
-
-def changing(after: Callable[[float], float]) -> Any:
-    episodes = np.arange(200, 300_001, 200)
-
-    def runs(run: RunSpec, rng: Any) -> Columns:
-        settled = 20_000 + after(run.learner_options["window"]) + 2000 * rng.random()
-        estimate = np.where(episodes < settled, 1.87, 1.27)
-        return {
-            "episode": episodes,
-            "threshold_upper_0": estimate + 0.1,
-            "threshold_lower_0": estimate - 0.1,
-        }
-
-    return runs
-
-
-def test_window() -> None:
-    found = JUDGES["window"](
-        synthetic(window=forgetting(0.4), drift=changing(lambda gamma: 200_000 * gamma))
-    )
-    assert outcomes(found) == [HOLDS] * 4
-    assert found.tables[1].rows[1][2] == "20 of 20"
-    found = JUDGES["window"](
-        synthetic(window=forgetting(0.8), drift=changing(lambda gamma: 200_000 * (1 - gamma)))
-    )
-    assert outcomes(found) == [FAILS] * 4
-    never = changing(lambda gamma: 290_000 * gamma)
-    found = JUDGES["window"](synthetic(window=forgetting(0.4), drift=never))
-    assert found.tables[1].rows[4][1:3] == ("–", "0 of 20")
-    assert "not within this run for γ = 1" in found.verdicts[3].reason
-
-
-def leaving_room(power: float, reached: float, max_deficit: float) -> Any:
-    episodes = np.unique(np.logspace(0, 5, 120).round())
-
-    def runs(run: RunSpec, rng: Any) -> Columns:
-        first = 1000.0 * run.problem_options["slack"] ** power * (1 + 0.01 * rng.standard_normal())
-        small = run.learner_options["bonus_scale"] < 1.0
-        return {
-            "episode": episodes,
-            "multiplier_0": np.full(len(episodes), 2.0 * max_deficit if small else 0.0),
-            "audit_first_feasible": first if rng.random() < reached else 0.0,
-        }
-
-    return runs
-
-
-def test_assumption() -> None:
-    found = JUDGES["assumption"](synthetic(assumption=leaving_room(-2.0, 1.0, 1.0)))
-    assert [v.outcome for v in found.verdicts] == [FAILS, HOLDS, HOLDS, FAILS, HOLDS]
-    found = JUDGES["assumption"](synthetic(assumption=leaving_room(-1.0, 0.9, 0.5)))
-    assert [v.outcome for v in found.verdicts] == [FAILS, OPEN, FAILS, FAILS, FAILS]
-
-
-@pytest.mark.parametrize(("slack", "want"), [(0.1, HOLDS), (-0.1, FAILS)])
-def test_duality(slack: float, want: Outcome, monkeypatch: pytest.MonkeyPatch) -> None:
-    from studies.claims import duality
-
-    def runs(run: RunSpec, rng: Any) -> Columns:
-        return {"audit_nested_slack": slack}
-
-    monkeypatch.setitem(duality.MODELS, Size.full, 2)
-    found = JUDGES["duality"](synthetic(coverage=runs, nested=runs))
-    assert outcomes(found, "nested") == [want]
-    assert outcomes(found, "Primal and dual") == [HOLDS]
-    assert [row[2] for row in found.tables[1].rows[1:]] == ["6"] * 4  # two models, three shares
-    monkeypatch.setattr(duality, "TOLERANCE", -1.0)
-    assert outcomes(JUDGES["duality"](synthetic(coverage=runs, nested=runs)), "Primal") == [FAILS]
-
-
-def test_lemmas() -> None:
-    found = JUDGES["lemmas"](synthetic(window=forgetting(0.5), orders=ordering()))
-    assert outcomes(found) == [HOLDS] * 4
-
-    def worse(run: RunSpec, rng: Any) -> Columns:
-        bad = {"audit_optimism_slack": -0.1, "audit_mirror_sum": 1e9}
-        return {**ordering()(run, rng), **bad}
-
-    found = JUDGES["lemmas"](synthetic(window=forgetting(0.9), orders=worse))
-    assert outcomes(found) == [HOLDS, FAILS, FAILS, FAILS]
-
-
-def practising(gain: float, ratio: float) -> Any:
-    episodes = np.unique(np.logspace(0, 5, 120).round())
-
-    def runs(run: RunSpec, rng: Any) -> Columns:
-        paper = run.learner_options["bonus_scale"] == 1.0 and "bonus" not in run.learner_options
-        level = (1.0 if paper else 1.0 - gain) * (1 + 0.001 * rng.standard_normal())
-        return {
-            "episode": episodes,
-            "regret": episodes * level, "violation": episodes * level,
-            "audit_bonus_ratio": 0.2 if paper else ratio, "audit_optimism_slack": 0.1,
-        }  # fmt: skip
-
-    return runs
-
-
-def test_practice() -> None:
-    found = JUDGES["practice"](synthetic(practice=practising(0.5, 0.9)))
-    assert outcomes(found, "violates less") == outcomes(found, "success event") == [HOLDS] * 4
-    found = JUDGES["practice"](synthetic(practice=practising(-0.5, 1.1)))
-    assert outcomes(found, "violates less") == outcomes(found, "success event") == [FAILS] * 4
-
-
-def said(run: RunSpec, _: Any, wrong: str = "", share: float = 0.0) -> tuple[Columns, Columns]:
-    """Columns and facts of a run of the sweep `evidence`; a share of the seeds gets something wrong."""
-    cmdp = read_setting(run.setting).problem.cmdp
-    sign = np.where(np.array(cmdp.senses) == "<=", 1.0, -1.0)
-    bad = wrong if run.seed < share * 200 else ""
-    columns: Columns = {"episode": [10, 1000], "regret": [1, 2]}
-    for i, limit in enumerate(cmdp.limits):
-        low, high = (-5.0, 6.0) if bad != "meter" else (3.0, 6.0)
-        columns |= {
-            f"violation_{i}": [1, 2], f"strong_violation_{i}": [1, 2],
-            f"evidence_violation_lower_{i}": [-50, low], f"evidence_violation_upper_{i}": [50, high],
-            f"threshold_lower_{i}": [0, limit - 0.1 if bad != "totals" else limit + 0.1],
-            f"threshold_upper_{i}": [limit + 1, limit + 0.2],
-        }  # fmt: skip
-    off = 0.3 * sign if bad == "certificates" else -0.3 * sign
-    certificates = [
-        {"episode": 300, "constraints": (cmdp.limits - 0.1 * sign).tolist()},
-        {"episode": 900, "constraints": (cmdp.limits + off).tolist()},
-    ]
-    value = 0.99 if run.learner_options.get("thresholds") else 0.985
-    if wrong == "price":
-        value -= 0.1 * ("thresholds" not in run.learner_options)
-    facts = {"certificates": certificates, "proposal": {"value": value}, "optimum": 1.0}
-    return columns, facts
-
-
-def spoken(**wrong: Any) -> Measurements:
-    runs = shipped_runs("evidence", Size.full)
-    made = [said(run, None, **wrong) for run in runs]
-    return Measurements(
-        Size.full,
-        {
-            "evidence": tuple(
-                Trace(run, 2.0, {k: np.array(v, float) for k, v in columns.items()}, facts)
-                for run, (columns, facts) in zip(runs, made, strict=True)
-            )
-        },
-    )
-
-
-@pytest.mark.parametrize("what", ["meter", "totals", "certificates"])
-def test_what_play_proves(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    judge = JUDGES["evidence"]
-    monkeypatch.setitem(fresh.RUNS, Size.full, 1)
-    assert outcomes(judge(spoken()))[:3] == [HOLDS] * 3
-    assert outcomes(judge(spoken(wrong=what, share=0.1)))[:3] == [HOLDS] * 3  # delta is 0.2
-    found = outcomes(judge(spoken(wrong=what, share=0.4)))[:3]
-    assert found == [
-        FAILS if name == what else HOLDS for name in ("meter", "totals", "certificates")
-    ]
-
-
-def test_trials_and_certificates_from_play(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(fresh.RUNS, Size.quick, 20)
-    verdicts, _ = fresh.judge(Size.quick)
-    assert [v.outcome for v in verdicts] == [HOLDS] * 2
-
-    whole = ss.certify
-
-    def careless(*args: Any, delta: float, **options: Any) -> Any:  # it decides at once
-        return whole(*args, delta=0.999, **options)
-
-    monkeypatch.setattr(fresh, "certify", careless)
-    found = list(fresh.trials(40))
-    assert not all(each.covers for each in found)
-    assert all(each.false == (each.certificate.safe.all() and each.truth < -1e-9) for each in found)
-
-
-def longer(exponent: float, more: float = 1.0) -> Any:
-    """Sums that grow like T to a power and the root of the logarithm; the told learner's are smaller."""
-
-    def runs(run: RunSpec, rng: Any) -> Columns:
-        c = read_setting(run.setting).problem.cmdp
-        logarithm = math.sqrt(math.log(c.S * c.A * c.H * c.m * run.episodes / 0.05))
-        grown = root(run, rng, exponent) * logarithm
-        sums = grown if run.learner == "spot" else (1.0 - more) * grown
-        return {"regret": sums, "violation": sums}
-
-    return runs
-
-
-def test_growth_over_a_longer_range() -> None:
-    def judged(**options: float) -> list[Outcome]:
-        made = longer(**options)
-        return outcomes(JUDGES["range"](synthetic(range=made, range_random=made)))
-
-    assert judged(exponent=0.5) == [HOLDS] * 8  # on the edge of the rule of `orders`
-    assert judged(exponent=0.6) == [OPEN] * 8
-    assert judged(exponent=0.6, more=-0.1) == [OPEN, HOLDS] * 4  # the told learner has more
-
-
-def test_epochs() -> None:
-    def strong(run: RunSpec, rng: Any, growth: float = 0.5, spot: float = 9.0) -> Columns:
-        more = spot if run.learner == "spot" else 1.0
-        return {"strong_violation": more * run.episodes**growth * rng.uniform(0.99, 1.01)}
-
-    def judged(wrong: str = "", short: float = 0.0, **options: float) -> list[Outcome]:
-        phases = synthetic(phases=lambda run, rng: strong(run, rng, **options))
-        both = {**phases.traces, **tried(short).traces, **spoken(wrong=wrong).traces}
-        return outcomes(JUDGES["epochs"](Measurements(Size.full, both)))
-
-    assert judged() == [HOLDS] * 4
-    assert judged(growth=0.8) == [OPEN, HOLDS, HOLDS, HOLDS]
-    assert judged(short=0.9) == [HOLDS, FAILS, HOLDS, HOLDS]
-    assert judged(spot=0.5) == [HOLDS, HOLDS, FAILS, HOLDS]
-    assert judged(wrong="price") == [HOLDS, HOLDS, HOLDS, FAILS]
-
-
-def tried(short: float) -> Measurements:
-    """Runs that are told the limits: half exploring, half one trial that falls short by a part of the horizon."""
-
-    def with_parts(trace: Trace) -> Trace:
-        T, c = trace.run.episodes, trace.cmdp
-        off = (
-            short * c.H * np.abs(c.units.constraints.scale)[0] * (1 if c.senses[0] == "<=" else -1)
-        )
-        parts = [
-            {"kind": "explore", "first": 1, "last": T // 2},
-            {"kind": "try", "first": T // 2 + 1, "last": T},
-        ]
-        columns = {
-            **trace.columns,
-            "episode": np.array([1.0, T]),
-            "constraint_0": c.limits[0] + np.array([5.0 * off, off]),
-        }
-        return Trace(trace.run, trace.rho, columns, {"epochs": parts})
-
-    made = synthetic(trials=lambda run, rng: {})
-    return Measurements(made.size, {"trials": tuple(map(with_parts, made["trials"]))})
-
-
-def test_what_trials_cost_is_counted_without_exploring() -> None:
-    from studies.claims.phases import trial_cost
-
-    trace = next(t for t in tried(0.25)["trials"] if t.cmdp.H == 2)
-    T = trace.run.episodes
-    assert trial_cost(trace) == pytest.approx(0.25 * 2 * (T - T // 2))
-    unseen = Trace(trace.run, 2.0, {**trace.columns, "episode": np.array([1.0, 2.0])}, trace.facts)
-    assert trial_cost(unseen) == 2 * (T - T // 2)  # what nobody has looked at counts as the worst
-
-
-@pytest.mark.parametrize(("over", "want"), [(0, HOLDS), (150, HOLDS), (300, FAILS)])
-def test_budget(over: int, want: Outcome) -> None:
-    """A run counts as over its budget if it ever was, whatever it ended with."""
-    runs = shipped_runs("budget", Size.full)
-    traces = tuple(
-        Trace(
-            run,
-            2.0,
-            {"violation_0": np.array([1.0, 40.5 if run.seed < over else 40.0, 3.0])},
-            {"guard": {"budget": [40.0], "share": 0.5}},
-        )
-        for run in runs
-    )
-    assert outcomes(JUDGES["budget"](Measurements(Size.full, {"budget": traces}))) == [want]
 
 
 # --- What is run
@@ -560,6 +219,8 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
         return runs
 
     monkeypatch.setattr(verifying, "shipped_runs", few)
+    monkeypatch.setitem(duality.MODELS, Size.quick, 2)
+    monkeypatch.setitem(fresh.RUNS, Size.quick, 3)
 
 
 def inline(runs: Sequence[RunSpec], out: Any, *rest: Any) -> Any:
@@ -601,45 +262,6 @@ def _finished(runs: Sequence[RunSpec], store: Store) -> Sequence[RunSpec]:
     return runs
 
 
-@pytest.mark.usefixtures("tiny")
-def test_it_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Stop(Progress):
-        def ended(self, run: str, total: int) -> None:
-            raise KeyboardInterrupt
-
-    def stopped(runs: Sequence[RunSpec], out: Any, *rest: Any) -> Any:
-        sweep_inline(Path(out), list(runs), Stop())
-
-    monkeypatch.setattr(verifying, "sweep", stopped)
-    with pytest.raises(KeyboardInterrupt):
-        verify(tmp_path / "store", "quick", claims=["tradeoff"])
-    done = len(Store(tmp_path / "store").finished())
-    assert 0 < done < 60
-    monkeypatch.setattr(verifying, "sweep", inline)
-    made = verify(tmp_path / "store", "quick", claims=["tradeoff"])
-    assert len(made.store.finished()) == 60
-    assert [claim.name for claim, _ in made.judged] == ["tradeoff"]
-
-
-@pytest.mark.usefixtures("tiny")
-def test_a_claim_whose_runs_failed_is_not_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from safespot.experiments.sweeping import Swept
-
-    def half(runs: Sequence[RunSpec], out: Any, *rest: Any) -> Any:
-        some = [run for run in runs if run.seed == 0]
-        swept = inline(some, out)
-        return Swept(swept.store, swept.finished, {r.id: "lost" for r in runs if r.seed == 1})
-
-    monkeypatch.setattr(verifying, "sweep", half)
-    made = verify(tmp_path / "store", "quick", claims=["tradeoff"])
-    (only,) = made.verdicts
-    assert only.outcome is OPEN
-    assert "30 of its runs failed" in only.reason
-    assert made.failed
-
-
 def test_evidence_is_in_inside_units(tmp_path: Path) -> None:
     """The machine's earnings lie in [0,10], its strain in [0,4]."""
     from dataclasses import replace
@@ -654,24 +276,3 @@ def test_evidence_is_in_inside_units(tmp_path: Path) -> None:
     rows = store.query("select regret, violation from results order by episode").fetchnumpy()
     np.testing.assert_allclose(trace["regret"], rows["regret"] / 10.0)
     np.testing.assert_allclose(trace["violation"], rows["violation"] / 4.0)
-
-
-def test_pictures_are_the_same_whenever_they_are_drawn() -> None:
-    points = [
-        {"x": x, "y": y, "series": s} for s in "ab" for x, y in ((1, 1.0), (10, -2.0), (100, 3.0))
-    ]
-    chart = pictures.lines(points, "T", "metric")
-    assert len(chart["data"]["values"]) == 4  # a logarithm has no place for what is not positive
-    drawn = pictures.svg(chart)
-    assert drawn == pictures.svg(chart)
-    assert pictures.COLORS[0] in drawn
-
-
-def test_tables_are_text() -> None:
-    made = table("numbers", ["a", "b"], [[1, Interval(2.0, 1.0, 3.0)]])
-    assert made.rows == (("a", "b"), ("1", "2.00 [1.00, 3.00]"))
-
-
-def test_a_size_that_does_not_exist(tmp_path: Path) -> None:
-    with pytest.raises(InvalidOption, match="quick, full, extended"):
-        verify(tmp_path / "x", "huge")

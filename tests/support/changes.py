@@ -38,16 +38,7 @@ OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
     ast.Mod: ast.FloorDiv, ast.Pow: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
     ast.LShift: ast.RShift, ast.RShift: ast.LShift,
 }  # fmt: skip
-COMPILING = {
-    *(
-        "kernel",
-        "no_refcount",
-        "inlined",
-        "inlined_noalias",
-        "overload_inlined",
-        "step_for",
-    ),
-}
+COMPILING = {"kernel", "no_refcount", "inlined", "inlined_noalias", "overload_inlined", "step_for"}
 SHOWING = {"__repr__", "__str__", "__rich__", "__rich_console__", "_repr_html_", "__dir__"}
 LOGGING = {"debug", "info", "warning", "exception", "sleep", "warn", "TypeVar"}
 KEYWORDS = {

@@ -96,17 +96,8 @@ def build() -> Path:
     """The wheel, as it would be published."""
     target = FOLDER / "dist"
     shutil.rmtree(target, ignore_errors=True)
-    made: list[str | Path] = [
-        sys.executable,
-        "-m",
-        "build",
-        "--wheel",
-        "--no-isolation",
-        "--outdir",
-        target,
-        ROOT,
-    ]
-    subprocess.run(made, check=True, stdout=subprocess.DEVNULL)
+    made = "-m", "build", "--wheel", "--no-isolation", "--outdir", target, ROOT
+    subprocess.run([sys.executable, *made], check=True, stdout=subprocess.DEVNULL)
     (wheel,) = target.iterdir()
     return wheel
 
@@ -120,16 +111,9 @@ def passes(name: str, kind: str, python: Path, wheel: Path) -> bool:
         "--only-binary", ":all:", f"safespot[{EXTRAS}] @ {wheel.as_uri()}", *TOOLS,
     )  # fmt: skip
     asked: list[str | Path] = [
-        *(_python(env), "-m", "pytest", "-q", "-m", "not slow", "-W", "default"),
-        *(
-            "--disable-warnings",
-            "-p",
-            "no:cacheprovider",
-            "-k",
-            "not quantecon and not icu",
-            *TESTS,
-        ),
-    ]
+        _python(env), "-m", "pytest", "-q", "-m", "not slow", "-W", "default", "--disable-warnings",
+        "-p", "no:cacheprovider", "-k", "not quantecon and not icu", *TESTS,
+    ]  # fmt: skip
     told = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
     print(f"{name}, {python}:\n{told.stdout}{told.stderr}", flush=True)
     return told.returncode == 0

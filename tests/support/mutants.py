@@ -37,19 +37,18 @@ ALSO = {
     "evidence": ("tests/judging/test_doubts.py", "tests/judging/test_certify.py"),
     "data": ("tests/reliability/test_bombs.py", "tests/cli/test_logs.py"),
     "experiments": ("tests/cli/test_cli.py",),
-    "cli": ("tests/reliability/test_fuzzing.py",),
 }
 # Minutes uncompiled, most of them for nothing.
 LONG = tuple(
     f"tests/learners/test_{name}.py"
-    for name in (
+    for name in [
         "contract",
         "epochs_elsewhere",
         "from_outside",
         "history",
         "restoring",
         "with_a_log",
-    )
+    ]
 )
 
 

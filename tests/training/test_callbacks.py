@@ -12,7 +12,6 @@ import pytest
 
 import safespot as ss
 from safespot.errors import InvalidOption
-from safespot.training import progress
 
 
 def uniform(problem: ss.Problem, episodes: int = 50) -> ss.Uniform:
@@ -158,14 +157,6 @@ def test_a_notebook_gets_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> 
     assert capsys.readouterr().err == ""
 
 
-def test_a_terminal_gets_a_line(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    monkeypatch.delitem(sys.modules, "IPython", raising=False)
-    bar = progress.Progress(10)
-    bar.show(10, 2.0)
-    bar.close()
-    assert capsys.readouterr().err == "\r10 of 10 episodes, 5 a second, 0 s left   \n"
-
-
 @pytest.mark.parametrize("guarded", [False, True])
 def test_a_callback_reads_its_learner_and_does_not_teach_it(guarded: bool) -> None:
     """It could be at any place of the run: the loop counts its episodes by the learner."""
@@ -199,26 +190,3 @@ def test_a_callback_reads_its_learner_and_does_not_teach_it(guarded: bool) -> No
         rest = ss.learn(machine, ours, 20)  # it goes on afterwards
         assert rest.values[-1] == whole.values[-1]
         assert np.array_equal(ours.statistics.n, whole.learner.statistics.n)
-
-
-def test_a_callback_does_not_write_to_a_durable_learner(tmp_path: Path) -> None:
-    machine = ss.problems.make("machine")
-    episode = ss.play(machine, [[1, 0], [1, 0]], ss.streams(0), 1)
-    with ss.open(tmp_path / "it", uniform(machine)) as durable:
-        with pytest.raises(ss.errors.InUse):
-            ss.learn(
-                ss.gym.ProblemEnv("machine"),
-                durable,
-                9,
-                callback=lambda _: durable.observe(episode),
-            )
-        durable.observe(episode)
-        assert durable.episode == 3
-
-
-def test_another_learner_may_be_trained_in_a_callback() -> None:
-    machine, other = ss.problems.make("machine"), uniform(ss.problems.make("machine"))
-    ss.learn(
-        machine, uniform(machine), 10, record="all", callback=lambda _: ss.learn(machine, other, 2)
-    )
-    assert other.episode == 21

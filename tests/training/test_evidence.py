@@ -73,20 +73,6 @@ def test_a_second_run_begins_to_count_anew() -> None:
     assert (run.evidence.violation_bounds[0][-1] <= run.violations[-1]).all()
 
 
-def test_an_environment_is_metered_as_its_problem_is() -> None:
-    problem = ss.problems.make("machine")
-
-    def make() -> ss.Spot:
-        return ss.Spot(**problem.interface, episodes=150, slack=0.5)
-
-    there = ss.learn(ProblemEnv(problem), make(), seed=4)
-    here = ss.learn(problem, make(), seed=4)
-    for side in range(2):
-        np.testing.assert_array_equal(
-            there.evidence.violation_bounds[side], here.evidence.violation_bounds[side]
-        )
-
-
 @pytest.mark.parametrize("before", [0, 40])
 @pytest.mark.parametrize("place", ["problem", "environment"])
 def test_a_replay_is_the_run(place: str, before: int) -> None:

@@ -18,7 +18,6 @@ from safespot import files
 from safespot.syscalls import InterruptsDeferred
 from safespot.training import learning, loop, metrics
 from tests.support.interrupts import heard, interrupted, places
-from tests.support.processes import python
 
 ears = pytest.fixture(autouse=True)(heard)
 
@@ -73,7 +72,7 @@ def test_observe(name: str, before: int) -> None:
         whole.observe(episode())
         trail.append(bits(whole))
     cut, ready = 0, learner()
-    for k in places(lambda: ready.observe(episode()), *STEPS, most=120):
+    for k in places(lambda: ready.observe(episode()), *STEPS, most=60):
         ours = learner()
         stop = interrupted(functools.partial(ours.observe, episode()), k, *STEPS)
         cut += stop is not None
@@ -82,7 +81,7 @@ def test_observe(name: str, before: int) -> None:
         for _ in range(3 - done):
             ours.observe(episode())
         assert bits(ours) == trail[3], f"at instruction {k}"
-    assert cut > 20
+    assert cut > 10
 
 
 @pytest.mark.parametrize("kind", [ss.SafetyMeter, ss.SafetyAlarm])
@@ -97,7 +96,7 @@ def test_evidence(kind: Any) -> None:
     once.observe(episode())
     trail.append(numbers(once))
     ready = kind(machine().interface)
-    for k in places(lambda: ready.observe(episode()), *STEPS, most=120):
+    for k in places(lambda: ready.observe(episode()), *STEPS, most=60):
         ours = kind(machine().interface)
         interrupted(functools.partial(ours.observe, episode()), k, *STEPS)
         assert numbers(ours) in trail, f"at instruction {k}"
@@ -113,7 +112,7 @@ def test_learn(name: str) -> None:
 
     theirs = MAKERS[name]()
     record, cut = run(theirs), 0
-    most = 60 if name != "planner" else 25
+    most = 30 if name != "planner" else 15
     for k in places(lambda: run(MAKERS[name]()), *LOOPS, most=most):
         ours = MAKERS[name]()
         stop = interrupted(functools.partial(run, ours), k, *LOOPS)
@@ -133,7 +132,7 @@ def test_learn_in_an_environment(name: str) -> None:
         return ss.learn(env, learner, episodes, seed=4, record="all")
 
     record, cut = run(MAKERS[name]()), 0
-    for k in places(lambda: run(MAKERS[name]()), *LOOPS, most=250):
+    for k in places(lambda: run(MAKERS[name]()), *LOOPS, most=60):
         ours = MAKERS[name]()
         stop = interrupted(functools.partial(run, ours), k, *LOOPS)
         cut += check_stopped(stop, ours, record, total)
@@ -144,7 +143,7 @@ def test_learn_in_an_environment(name: str) -> None:
         if ours.episode <= total:
             run(ours, total + 1 - ours.episode)
         assert bits(ours) == bits(theirs), f"at instruction {k}"
-    assert cut > 100
+    assert cut > 20
 
 
 def check_stopped(stop: KeyboardInterrupt | None, learner: Any, record: ss.Run, total: int) -> bool:
@@ -178,7 +177,7 @@ def test_a_durable_learner(tmp_path: Path) -> None:
         return ss.open(tmp_path / str(next(folders)), MAKERS["spot"]())
 
     with opened() as learner:
-        where = places(lambda: learner.observe(episode()), *parts, most=200)
+        where = places(lambda: learner.observe(episode()), *parts, most=60)
     for k in where:
         with opened() as learner:
             interrupted(functools.partial(learner.observe, episode()), k, *parts)
@@ -187,30 +186,6 @@ def test_a_durable_learner(tmp_path: Path) -> None:
             learner.observe(episode())
         with ss.open(learner.folder) as again:
             assert bits(again.learner) == trail[done + 1], f"at instruction {k}"
-
-
-def test_a_plan_that_is_interrupted_by_another_error_is_made_all_the_same(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Whatever ends a run: the learner is settled, and the run so far is in the error."""
-    theirs = MAKERS["epochs"]()
-    ss.learn(machine(), theirs, 200, seed=1)
-    ours = MAKERS["epochs"]()
-    original, calls = ss.SpotEpochs.settle, [0]
-
-    def failing(self: Any) -> None:
-        calls[0] += bool(self.episode > 64)
-        if calls[0] == 1:
-            raise SystemError("a kernel returned a result with an exception set")
-        original(self)
-
-    monkeypatch.setattr(ss.SpotEpochs, "settle", failing)
-    with pytest.raises(SystemError) as raised:
-        ss.learn(machine(), ours, 200, seed=1)
-    played = raised.value.run.played  # type: ignore[attr-defined]
-    assert 64 <= played == ours.episode - 1 < 200
-    ss.learn(machine(), ours, 200 - played, seed=1)
-    assert bits(ours) == bits(theirs)
 
 
 def test_an_interrupt_in_a_kernel_is_no_system_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,66 +258,3 @@ def test_an_interrupt_waits_for_the_end_of_a_block_in_the_main_thread_alone() ->
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-IMPATIENT = """
-import os, signal, sys, threading, time
-signal.signal(signal.SIGINT, signal.default_int_handler)
-import safespot as ss
-from safespot import files
-
-def play():
-    try:
-        problem = ss.problems.make("machine")
-        safest = ss.slater(problem.cmdp).policy
-        best = ss.evaluate(problem.cmdp, ss.solve(problem.cmdp).policy)
-        episode = ss.play(problem, safest, ss.streams(1), 1)
-    except SystemError:  # a kernel that is called alone: Numba's own answer to an interrupt, which leaves nothing
-        raise KeyboardInterrupt
-    meter = ss.SafetyMeter(problem.interface)
-    meter.observe(episode)
-    answers = {"best": best.value, "meter": files.checksum(meter.state.means._asdict(), {})}
-    for name, made in {
-        "epochs": lambda: ss.SpotEpochs(**problem.interface),
-        "spot": lambda: ss.Spot(**problem.interface, episodes=200, slack=1.0),
-    }.items():
-        learner = made()
-        ss.learn(problem, learner, 100, seed=1)
-        learner.observe(episode)
-        answers[name] = files.checksum(learner.arrays(), {})
-    return answers
-
-def press():
-    time.sleep(0.1)  # the main thread is in its loop by then
-    for k in range(int(sys.argv[1])):
-        time.sleep(0.002 + 0.007 * (k % 5))
-        os.kill(os.getpid(), signal.SIGINT)
-    done.set()
-
-done = threading.Event()
-threading.Thread(target=press, daemon=True).start()
-while True:
-    try:
-        pressing = not done.is_set()
-        try:
-            answers = play()
-        except KeyboardInterrupt:
-            if not pressing:
-                raise
-            continue
-        if not pressing:
-            break
-    except KeyboardInterrupt:  # in the lines above
-        continue
-print(answers)
-"""
-
-
-def test_repeated_ctrl_c_while_kernels_load_breaks_nothing() -> None:
-    answers = []
-    for presses in (0, 100):
-        process = python("-c", IMPATIENT, str(presses))
-        out, errors = process.communicate(timeout=240)
-        assert process.returncode == 0, errors
-        answers.append(out)
-    assert answers[0] == answers[1]

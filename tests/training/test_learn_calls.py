@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,23 +16,15 @@ from safespot import _core
 from safespot.learners import doubling
 from safespot.learners import primal_dual as primal_dual_module
 from safespot.spot import visits
-from safespot.training import learn as training
-from safespot.training import progress
-from tests.support.contract import readings
-from tests.support.digest import state
 from tests.support.processes import python
 from tests.support.trails import (
     OPTIONS,
     by_hand,
     example,
-    follows,
     same,
     spot,
 )
-from tests.support.training_cases import LAWS, LINEAR, Options, noisy
-
-Array = Any
-
+from tests.support.training_cases import Options
 
 # --- What may be asked for
 
@@ -144,59 +135,6 @@ def test_other_things_than_a_problem_and_a_learner_are_refused(swap: str) -> Non
 # --- Interrupts and progress
 
 
-@pytest.fixture(params=["before", "after", "between"])
-def interrupted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """Ctrl-C in the third chunk: before its compiled episodes, after them, or once all is done."""
-    compiled, finished = training.Training._play, progress.Progress.show
-    calls = [0]
-
-    def around(chunk: Callable[..., Any], before: bool) -> Callable[..., Any]:
-        def interrupting(*arguments: Any) -> Any:
-            calls[0] += 1
-            if calls[0] == 3 and before:
-                raise KeyboardInterrupt
-            result = chunk(*arguments)
-            if calls[0] == 3:
-                raise KeyboardInterrupt
-            return result
-
-        return interrupting
-
-    if request.param == "between":
-        monkeypatch.setattr(progress.Progress, "show", around(finished, False))
-    else:
-        monkeypatch.setattr(training.Training, "_play", around(compiled, request.param == "before"))
-    yield calls[0]
-    assert calls[0] > 3
-
-
-@pytest.mark.usefixtures("layout", "interrupted")
-def test_an_interrupt_leaves_whole_episodes_and_the_run_so_far(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    problem = example(noisy(LAWS[2], LINEAR))
-    theirs = spot(problem, 200)
-    trail = by_hand(problem, theirs, 200, seed=4)
-    ours = spot(problem, 200)
-    with pytest.raises(KeyboardInterrupt) as raised:
-        ss.learn(problem, ours, seed=4, record="all", progress=True)
-    assert capsys.readouterr().err.endswith("\n")
-    run = raised.value.run  # type: ignore[attr-defined]
-    played = ours.episode - 1
-    assert 0 < played < 200
-    assert run.episodes.tolist() == [*range(1, played + 1)]
-    assert run.learner is ours
-    follows(run, trail)
-    before = spot(problem, 200)
-    by_hand(problem, before, played, seed=4)
-    # Not `same`: room for the episode that was not played may have been made already.
-    assert readings(ours) == readings(before)
-    assert ours.statistics.n.tobytes() == before.statistics.n.tobytes()
-    assert ours.statistics.sums.tobytes() == before.statistics.sums.tobytes()
-    ss.learn(problem, ours, seed=4, progress=True)
-    same(ours, theirs, tmp_path)
-
-
 TOTAL = {"estimator": "total", "threshold_scale": 1.0}
 
 
@@ -300,41 +238,7 @@ def test_progress_is_shown_and_changes_nothing(
     assert want.seconds > 0.0
 
 
-def test_a_run_cannot_be_changed() -> None:
-    problem = example()
-    run = ss.learn(problem, spot(problem, 20))
-    with pytest.raises(AttributeError):
-        run.seed = 3  # type: ignore[misc]
-
-
 # --- Memory
-
-
-def size(learner: ss.Spot) -> int:
-    return sum(array.nbytes for array in state(learner))
-
-
-def test_a_learner_that_forgets_nothing_does_not_grow() -> None:
-    problem = ss.problems.make("bandit")
-    learner = spot(problem, None)
-    before = size(learner)
-    ss.learn(problem, learner, 100_000)
-    assert size(learner) == before
-
-
-def test_a_window_is_as_large_as_what_it_holds() -> None:
-    problem = ss.problems.make("bandit")
-    learner = spot(problem, None, window=0.5)
-    rest = size(learner) - learner.window.pairs.nbytes - learner.window.samples.nbytes
-    for until in (100, 128, 129, 5000, 50_000):
-        ss.learn(problem, learner, until - learner.episode + 1)
-        held = until // 2
-        assert learner.window.span[1] == held
-        capacity = len(learner.window.pairs)
-        assert len(learner.window.samples) == capacity
-        assert held <= capacity <= max(64, 2 * (held + 1))
-        ring = learner.window.pairs.nbytes + learner.window.samples.nbytes
-        assert size(learner) == rest + ring
 
 
 def test_a_pool_is_as_large_as_what_it_holds(monkeypatch: pytest.MonkeyPatch) -> None:

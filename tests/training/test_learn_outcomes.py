@@ -23,7 +23,7 @@ Array = Any
 
 
 @pytest.mark.usefixtures("layout")
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0])
 def test_states_that_rest_at_their_cap_rest_rightly(seed: int) -> None:
     """The reference sweeps over every state in every episode; a learner leaves out what is at its cap."""
     drawn = ss.problems.make(

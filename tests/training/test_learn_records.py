@@ -9,14 +9,9 @@ import pytest
 
 import safespot as ss
 from tests.support.trails import (
-    RANGES,
-    REWARD_RANGE,
-    SCALES,
-    SENSES,
     Trail,
     by_hand,
     example,
-    follows,
     spot,
 )
 from tests.support.training_cases import CASES, LAWS, Options, learned, noisy
@@ -25,65 +20,6 @@ Array = Any
 
 
 # --- What is recorded
-
-
-def log_grid(first: int, last: int) -> list[int]:
-    """32 episodes a decade, by hand."""
-    points = {round(10 ** (k / 32)) for k in range(32 * 12)}
-    return sorted({first, last} | {t for t in points if first <= t <= last})
-
-
-@pytest.mark.parametrize(
-    ("record", "want"),
-    [
-        ("all", [*range(1, 151)]),
-        ("log", log_grid(1, 150)),
-        (1, [*range(1, 151)]),
-        (40, [1, 40, 80, 120, 150]),
-        (50, [1, 50, 100, 150]),
-        (150, [1, 150]),
-        (10**6, [1, 150]),
-        (np.int64(60), [1, 60, 120, 150]),
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("track", ["every", "grid"])
-def test_what_is_recorded(record: Any, want: list[int], track: str) -> None:
-    problem = example(units=True)
-    trail = by_hand(problem, spot(problem, 150), 150, seed=0)
-    run = ss.learn(problem, spot(problem, 150), seed=0, record=record, track=track)
-    assert run.episodes.tolist() == want
-    assert run.track == track
-    follows(run, trail)
-    m = problem.cmdp.m
-    for array in (run.values, run.regret, run.strong_regret, run.violation, run.strong_violation):
-        assert array.shape == (len(want),)
-    for array in (run.constraint_values, run.violations, run.strong_violations, run.multipliers):
-        assert array.shape == (len(want), m)
-
-
-@pytest.mark.parametrize(
-    ("record", "want"),
-    [("log", log_grid(71, 150)), ("all", [*range(71, 151)]), (40, [71, 80, 120, 150])],
-)
-def test_what_is_recorded_when_going_on(record: Any, want: list[int]) -> None:
-    problem = example()
-    trail = by_hand(problem, spot(problem, 150), 150, seed=0)
-    learner = spot(problem, 150)
-    ss.learn(problem, learner, 70, seed=0)
-    run = ss.learn(problem, learner, seed=0, record=record)
-    assert run.episodes.tolist() == want
-    follows(run, trail)
-    # Sums begin anew with every call.
-    gaps = run.optimum - trail.values[70:]
-    np.testing.assert_allclose(run.regret, np.cumsum(gaps)[run.episodes - 71], rtol=1e-9, atol=1e-9)
-
-
-def test_one_episode_is_a_run() -> None:
-    problem = example()
-    run = ss.learn(problem, spot(problem, 10), 1)
-    assert run.episodes.tolist() == [1]
-    assert run.learner.episode == 2
 
 
 # --- Sums
@@ -170,25 +106,6 @@ def test_the_sums_have_both_signs() -> None:
     assert gaps.min() < 0.0 < gaps.max()
     short = np.diff(run.violations, axis=0)
     assert short.min() < 0.0 < short.max()
-
-
-def test_costs_and_ranges_scale_the_sums() -> None:
-    plain, costs = example(), example(units=True)
-    assert costs.cmdp.senses == tuple(SENSES)
-    assert costs.cmdp.reward_range == REWARD_RANGE
-    assert costs.cmdp.constraint_ranges == tuple(RANGES)
-    ours, theirs = (ss.learn(p, spot(p, 150), seed=1, record="all") for p in (costs, plain))
-    reward, constraints = SCALES
-    np.testing.assert_allclose(ours.policy, theirs.policy, rtol=0, atol=1e-12)
-    close(ours.regret, reward * theirs.regret)
-    close(ours.strong_regret, reward * theirs.strong_regret)
-    close(ours.violations, constraints * theirs.violations)
-    close(ours.strong_violations, constraints * theirs.strong_violations)
-    close(ours.multipliers, theirs.multipliers * reward / constraints)
-    close(ours.optimum, 3 * -2.0 + reward * theirs.optimum)
-    lower, upper = ours.threshold_bounds
-    assert (lower <= upper).all()
-    assert (ours.strong_violations >= ours.violations).all()
 
 
 def trapezoids(episodes: Array, losses: Array) -> Array:

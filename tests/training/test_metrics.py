@@ -53,12 +53,6 @@ def test_a_grid_has_32_points_a_decade() -> None:
     assert set(grid("log", 1, 10**5)) <= set(points)
 
 
-@pytest.mark.parametrize("record", ["", "LOG", "every", 0, -2, 2.0, None, True, [1, 2]], ids=str)
-def test_other_grids_are_refused(record: Any) -> None:
-    with pytest.raises(ss.errors.InvalidOption, match="record"):
-        grid(record, 1, 10)
-
-
 def total(values: Any, optimum: float, limits: Any, weights: Any) -> Any:
     """`accumulate` over rows of values."""
     totals = np.zeros((2, values.shape[1]))
@@ -138,13 +132,6 @@ def test_along_a_linear_drift_optima_are_exact_at_points_and_interpolated_betwee
     assert np.ptp(exact) > 0.01
     # The optimum is concave along the drift, so interpolation never promises more than there is.
     assert (found[11:139:2] <= [value(problem, (2 * k + 1) / 128) + 1e-9 for k in range(64)]).all()
-
-
-def test_a_short_drift_has_an_optimum_for_every_episode() -> None:
-    problem = with_drift([0.9, 2.1], 5, 9)
-    optima = Optima(problem)
-    assert optima.points.tolist() == [1, 5, 6, 7, 8, 9]
-    close(optima(np.arange(5, 10)), [value(problem, k / 4) for k in range(5)])
 
 
 def test_where_nothing_keeps_the_limits_there_is_no_optimum() -> None:

@@ -25,8 +25,14 @@ def through_a_file(made: training.Training, path: Path) -> dict[str, Any]:
     return read_arrays(path, "checkpoint")[0]
 
 
-@pytest.mark.parametrize("track", ["every", "grid"])
-@pytest.mark.parametrize("case", [*CASES, "anytime"])
+TRACKED = [
+    ("plain", "grid"),
+    ("units, beta, drift", "grid"),
+    *((case, "every") for case in (*CASES, "anytime")),
+]
+
+
+@pytest.mark.parametrize(("case", "track"), TRACKED)
 def test_going_on_from_arrays_is_never_having_stopped(
     case: str, track: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

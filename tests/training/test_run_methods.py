@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import safespot as ss
-from safespot.errors import InvalidFile, InvalidOption
+from safespot.errors import InvalidOption
 from safespot.training.run_tables import KINDS
 
 
@@ -91,17 +91,6 @@ def test_a_run_comes_back_from_its_file(
         next(found.replay())
 
 
-def test_a_damaged_file_is_none(run: ss.Run, tmp_path: Path) -> None:
-    run.save(tmp_path / "run")
-    whole = (tmp_path / "run").read_bytes()
-    (tmp_path / "run").write_bytes(whole[:-8] + b"\xff" * 8)
-    with pytest.raises(InvalidFile):
-        ss.Run.load(tmp_path / "run")
-    run.learner.save(tmp_path / "learner")
-    with pytest.raises(InvalidFile, match="holds a learner, expected a run"):
-        ss.Run.load(tmp_path / "learner")
-
-
 # --- Diagnosis
 
 
@@ -139,11 +128,6 @@ def test_a_multiplier_at_its_bound_is_diagnosed() -> None:
     assert "Raise rho, which is 0.01" in told(run)["rho"]
     free = spot(machine, slack=None, rho=1000.0, dual_step=0.01, **options)
     assert "rho" not in told(free)
-
-
-def test_known_limits_and_fixed_policies_leave_nothing_to_say_of_themselves(run: ss.Run) -> None:
-    assert "threshold_scale" not in told(spot(ss.problems.make("machine"), thresholds=[1.0]))
-    assert "policy_step" not in told(run)
 
 
 def test_a_good_run_has_no_findings() -> None:

@@ -51,18 +51,6 @@ def test_a_run_is_good_by_its_last_policy(
     assert diagnose(run) != ()
 
 
-def test_facts_say_on_which_side_of_each_limit_the_last_policy_is(run: ss.Run) -> None:
-    facts = played(run, 0.5, (0.25, -0.125))._facts()
-    names = run.learner.interface.names
-    assert facts[names.reward] == f"{0.5 * run.optimum:.4g} of at most {run.optimum:.4g}"
-    assert facts[names.quantity(0)].endswith(", 0.25 within its limit")
-    assert facts[names.quantity(1)].endswith(", 0.125 beyond its limit")
-    assert played(run, 0.5, (0.0, 0.0))._facts()[names.quantity(0)].endswith("0 within its limit")
-    unknown = replace(run, optimum=float("nan"))
-    assert unknown._facts()[names.reward] == f"{run.values[-1]:.4g}"
-    assert ("optimum" in run._chart(), "optimum" in unknown._chart()) == (True, False)
-
-
 def test_without_limits_the_room_is_measured_from_the_middle_of_their_bounds(run: ss.Run) -> None:
     assert run.limits is not None
     lower, upper = run.limits - 0.75, run.limits + 0.25

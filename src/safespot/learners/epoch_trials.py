@@ -115,7 +115,7 @@ def value_means(declared: Declared, trial: FixedMeans) -> Float:
 
 
 def hint_spread(rates: TotalRates, totals: TotalState, limits: Float) -> Float:
-    """Return the standard deviation ``[m]`` of an episode's hints in `limits` ``[2,m]``; 0 where they have no totals."""
+    """Return the standard deviation ``[m]`` of an episode's hints in `limits` ``[2,m]``; 0 without totals."""
     width, counted = limits[1] - limits[0], totals.means.counted[::2]
     if len(totals.samples):
         return np.zeros(len(width))
