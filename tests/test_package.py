@@ -104,18 +104,3 @@ def test_the_installed_metadata_ask_for_what_is_imported() -> None:
     extras = {name.findall(line)[0] for line in requires if "extra ==" in line}
     assert packages - plain <= extras | {"pandas"}
     assert plain <= packages
-
-
-PROBE = """
-import numpy as np
-from ..kernels.jit import kernel
-from .cmdp import Model  # so that it depends on the room
-
-@kernel
-def start_values(start, V):
-    values = np.zeros(V.shape[0])
-    for c in range(V.shape[0]):
-        for s in range(V.shape[1]):
-            values[c] += start[s] * V[c, s]
-    return values
-"""
