@@ -17,7 +17,21 @@ import pytest
 import safespot as ss
 from safespot.kernels import jit as compilation
 from tests.support.copies import copy_package
-from tests.test_package import PROBE
+
+PROBE = """
+import numpy as np
+from ..kernels.jit import kernel
+from .cmdp import Model  # so that it depends on the room
+
+@kernel
+def start_values(start, V):
+    values = np.zeros(V.shape[0])
+    for c in range(V.shape[0]):
+        for s in range(V.shape[1]):
+            values[c] += start[s] * V[c, s]
+    return values
+"""
+
 
 SOURCE = Path(ss.__file__).parent
 COMPILED = not numba.config.DISABLE_JIT
