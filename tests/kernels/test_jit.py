@@ -1,4 +1,4 @@
-"""The cache of compiled code: where it goes, and what makes it stale. More of it is in `test_package.py`."""
+"""The cache of compiled code: where it goes, and what makes it stale."""
 
 from __future__ import annotations
 
