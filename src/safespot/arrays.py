@@ -235,12 +235,10 @@ class Episode(Displayed):
             as_count(name, getattr(self, name), least=0, error=InvalidEpisode)
         if missing and not np.isnan(rewards).any():
             raise InvalidEpisode("an unfinished episode has NaN for the rewards that never came.")
-        incomplete = (
-            np.isnan(constraints).any(axis=1) & ~np.isnan(rewards) if missing else np.zeros(H)
-        )
-        if incomplete.any():
+        gaps = np.isnan(constraints).any(axis=1) & ~np.isnan(rewards) if missing else np.zeros(H)
+        if gaps.any():
             raise InvalidEpisode(
-                f"constraints at step {int(incomplete.argmax())} are missing, and its reward is not. A step of which "
+                f"constraints at step {int(gaps.argmax())} are missing, and its reward is not. A step of which "
                 "something never came has NaN for its reward."
             )
         self.__dict__.update(unfinished=missing, hint_total=bool(self.hint_total))

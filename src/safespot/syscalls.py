@@ -172,10 +172,7 @@ def _lock(descriptor: int) -> bool:
 
 
 def raise_limit_of_files() -> None:
-    """Raise the limit of open files as far as the system allows.
-
-    A server's connections are files, and each of its learners needs files of its own.
-    """
+    """Raise the limit of open files as far as the system allows: a server's connections and learners need them."""
     try:
         import resource
     except ImportError:  # Windows, which has no such limit

@@ -82,7 +82,7 @@ class Log(Displayed):
 
     @property
     def doubts(self) -> Doubts:
-        """Reasons why its episodes prove nothing, from here and from the files that they were in before."""
+        """Doubts about its episodes, from here and from the files that they were in before."""
         return Doubts.of(self.episodes)
 
     @property
@@ -221,10 +221,8 @@ def warm_start(
         if log.rejected:
             reasons = "; ".join(f"{count:,} because {why}" for why, count in log.reasons.items())
             total = len(log.episodes) + len(log.rejected)
-            doubts = (
-                f"{len(log.rejected):,} of {total:,} episodes were left out ({reasons})",
-                *doubts,
-            )
+            left_out = f"{len(log.rejected):,} of {total:,} episodes were left out ({reasons})"
+            doubts = (left_out, *doubts)
         warn(f"{'; '.join(doubts)}. So nothing can be certified from this learner's data any more.")
     for episode in log.episodes:
         learner.observe(episode, played=UNKNOWN_POLICY)
@@ -294,12 +292,10 @@ def _episodes(
         if k not in rejected:
             part = slice(row, row + steps)
             # After H steps only a state can tell whether the episode has ended.
-            episode_marks = {name: int(column[k]) for name, column in marks.items()}
-            ended = not episode_marks["unfinished"] and (
-                steps < f.H or isinstance(endings, Mapping)
-            )
+            flags = {name: int(column[k]) for name, column in marks.items()}
+            ended = not flags["unfinished"] and (steps < f.H or isinstance(endings, Mapping))
             after = home(int(rows.table.columns["next_state"][part][-1])) if ended else None
-            episodes.append(_episode(rows, samples, part, f, after, padding, own, episode_marks))
+            episodes.append(_episode(rows, samples, part, f, after, padding, own, flags))
             if PROPENSITY in table.columns:
                 # After its end an episode has no choice.
                 taken = rows.table.columns[PROPENSITY][part]

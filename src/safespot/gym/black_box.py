@@ -101,10 +101,8 @@ class BlackBox(Displayed):
         problem = problem_of(env)
         # A problem's own mask is in its interface.
         self._actions = Actions(env, masked=problem is None)
-        is_discretizer = isinstance(states, Discretizer)
-        seen = (
-            _checked(states) if is_discretizer else make_discretizer(env.observation_space, states)
-        )
+        ready = isinstance(states, Discretizer)
+        seen = _checked(states) if ready else make_discretizer(env.observation_space, states)
         absorbing, self._home = absorbing_states(endings, seen.states, error=InvalidOption)
         self.env = env
         self._seen, self._endings = seen, absorbing

@@ -58,10 +58,7 @@ def probe(env: Any, actions: Actions, constraints: Source, thresholds: Source) -
 
 
 def _shows(env: Any, actions: Actions, samples: Found, step: Step) -> tuple[bool, bool]:
-    """Return whether any of the next steps carries a total, and whether any carries a total or a sample.
-
-    The search ends where a step fails: false then means that none came before it.
-    """
+    """Return whether any next step has a total, and whether any has a hint at all; a failure ends the search."""
     total, sample = TOTAL in step.info, samples(step) is not None
     with contextlib.suppress(Exception):
         for number in range(PROBED):

@@ -115,10 +115,7 @@ def value_means(declared: Declared, trial: FixedMeans) -> Float:
 
 
 def hint_spread(rates: TotalRates, totals: TotalState, limits: Float) -> Float:
-    """Return the standard deviation ``[m]`` of an episode's threshold samples, which lie in `limits` ``[2,m]``.
-
-    It is 0 where the samples have no totals, and half the range before two of them.
-    """
+    """Return the standard deviation ``[m]`` of an episode's hints, in `limits` ``[2,m]``; 0 if they have no totals."""
     width, counted = limits[1] - limits[0], totals.means.counted[::2]
     if len(totals.samples):
         return np.zeros(len(width))

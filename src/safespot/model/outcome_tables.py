@@ -232,15 +232,13 @@ def mask_with_endings(own_mask: ArrayLike | None, S: int, A: int, absorbing: int
     return np.concatenate([mask, waiting], axis=-2)
 
 
-def names_with_endings(
-    own_names: Sequence[str] | None, S: int, absorbing: int
-) -> Sequence[str] | None:
+def names_with_endings(names: Sequence[str] | None, S: int, absorbing: int) -> Sequence[str] | None:
     """Return the names of all states, where the S that are not absorbing are named."""
-    if own_names is None or isinstance(own_names, str) or len(own_names) != S:
-        return own_names  # there are none, or all are named, or `make_names` says what is wrong
+    if names is None or isinstance(names, str) or len(names) != S:
+        return names  # there are none, or all are named, or `make_names` says what is wrong
     if absorbing == 1:
-        return [*own_names, "ended"]
-    return [*own_names, *(f"ended, way {k + 1}" for k in range(absorbing))]
+        return [*names, "ended"]
+    return [*names, *(f"ended, way {k + 1}" for k in range(absorbing))]
 
 
 def _table(env: Any, base: Any) -> list[dict[int, Any]]:

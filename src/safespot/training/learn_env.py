@@ -56,9 +56,7 @@ class EnvTraining(Trainable):
         self.origin = origin_of(learner, lambda: _player(played, first))
         self.table: list[Float] = []  # of recorded episodes, [1+7m] each: see `rows`
         known = learner.options.thresholds is not None
-        self.fixed_limits = np.where(
-            known, learner.thresholds, np.nan
-        )  # NaN: by each episode's samples
+        self.limits = np.where(known, learner.thresholds, np.nan)  # NaN: by each episode's samples
         self.senses = np.sign(learner.interface.units.constraints.scale)  # 1: at least
         self.sums = np.zeros((2, learner.interface.m))  # shortfalls, weak and strong
         self.metering = make_metering(
@@ -110,9 +108,7 @@ class EnvTraining(Trainable):
         self.learner.lifetime.dropped = 0
         self.env_seed = None  # the environment goes on with the noise that it has
         self.episodes.append(played)
-        add_shortfalls(
-            played.constraints, played.thresholds, self.fixed_limits, self.senses, self.sums
-        )
+        add_shortfalls(played.constraints, played.thresholds, self.limits, self.senses, self.sums)
         metering, inside = self.metering, self.learner.interface.check(played)
         sums = episode_sums(inside)
         if len(self.episodes) <= len(metering.sums.totals):
@@ -131,7 +127,7 @@ class EnvTraining(Trainable):
         return np.concatenate([*sums, *beliefs])
 
     def rows(self, which: slice) -> dict[str, Any]:
-        """Return the fields of a `Run` that have a row per recorded episode, for some of these."""
+        """Return the fields of a `Run` that have a row per recorded episode, with the rows `which`."""
         m, records = self.learner.interface.m, self.table[which]
         n = len(records)
         table = np.reshape(records, (n, 1 + 7 * m))

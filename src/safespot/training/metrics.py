@@ -134,11 +134,11 @@ def track(tracker: Tracker, t: float, optimum: float) -> None:
 
 @no_refcount
 def add_shortfalls(
-    constraints: Float, thresholds: Float, fixed_limits: Float, senses: Float, sums: Float
+    constraints: Float, thresholds: Float, limits: Float, senses: Float, sums: Float
 ) -> None:
     """Add by how much the signals ``[H,m]`` of one episode fall short to `sums` ``[2,m]``, weak and strong.
 
-    `fixed_limits` ``[m]`` where they are numbers; else the episode's own samples decide, steps without one like the
+    `limits` ``[m]`` where they are numbers; else the episode's own samples decide, steps without one like the
     others. `senses` are 1 where a constraint asks for at least so much, -1 for at most.
     """
     H, m = constraints.shape
@@ -149,7 +149,7 @@ def add_shortfalls(
             if not np.isnan(thresholds[h, i]):
                 total += thresholds[h, i]
                 samples += 1
-        limit = fixed_limits[i]
+        limit = limits[i]
         if np.isnan(limit) and samples > 0:
             limit = H * total / samples
         lost = senses[i] * (limit - counted)

@@ -94,11 +94,9 @@ class MLflow:
                 "ss.training.MLflow needs the package mlflow: pip install 'safespot[trackers]'."
             ) from None
         self._client: Any = MlflowClient(tracking_uri)
-        existing = self._client.get_experiment_by_name(experiment)
+        entry = self._client.get_experiment_by_name(experiment)
         number = (
-            self._client.create_experiment(experiment)
-            if existing is None
-            else existing.experiment_id
+            self._client.create_experiment(experiment) if entry is None else entry.experiment_id
         )
         self.run_id: str = self._client.create_run(number, run_name=run_name).info.run_id
         self._told = False
