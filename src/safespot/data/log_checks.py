@@ -25,7 +25,7 @@ MOST = 2.0**53  # the largest count of a mark
 
 
 class Rejection(NamedTuple):
-    """Why an episode was left out: its first wrong value."""
+    """The rejection of an episode: its first wrong value."""
 
     episode: int  # its number in the log
     step: float
@@ -49,7 +49,7 @@ class Rows(NamedTuple):
 
     @property
     def episode(self) -> Int:
-        """``[rows]``: which episode a row belongs to, counted."""
+        """The index of each row's episode, ``[rows]``."""
         return np.repeat(np.arange(len(self.first)), self.length)
 
 

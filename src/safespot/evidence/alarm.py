@@ -78,7 +78,7 @@ class SafetyAlarm(EpisodeCounter):
 
     @property
     def evidence(self) -> Float:
-        """``[m]``: how far each constraint is on the way to an alarm; it is raised where their mean is 1."""
+        """The progress ``[m]`` of each constraint towards an alarm, which is raised where their mean is 1."""
         return frozen(self.state.evidence / self.between)
 
     @property

@@ -75,12 +75,12 @@ class Certificate(Displayed):
 
     @property
     def safe(self) -> Bool:
-        """``[m]``: whether the limit is kept, beyond the doubt that `confidence` leaves."""
+        """True ``[m]`` where a limit is proven to be kept."""
         return (self.shortfall <= 0.0) & (not self.doubts)
 
     @property
     def verdict(self) -> tuple[str, ...]:
-        """``[m]``: "safe", "unsafe" or "unknown"."""
+        """The verdict ``[m]`` on each limit: "safe", "unsafe" or "unknown"."""
         broken = (self.difference_bounds[1] < 0.0) & (not self.doubts)
         return tuple(
             "safe" if good else "unsafe" if bad else "unknown"
@@ -89,7 +89,7 @@ class Certificate(Displayed):
 
     @property
     def shortfall(self) -> Float:
-        """``[m]``: by how much the bounds fail to say "safe", in the constraint's units; at most 0: by nothing."""
+        """The distance ``[m]`` of the bounds from "safe", in the constraint's units; at most 0 where they say it."""
         return frozen(-self.difference_bounds[0])
 
     def covers(self, policy: ArrayLike | str) -> bool:

@@ -148,7 +148,7 @@ class Trial(EpisodeCounter):
 
     @property
     def verdict(self) -> tuple[str, ...]:
-        """``[m]``: "safe", "unsafe" or "unknown"."""
+        """The verdict ``[m]`` on each limit: "safe", "unsafe" or "unknown"."""
         if self.doubts.sentences():
             return ("unknown",) * self.terms.m
         return verdicts(*self._differences())

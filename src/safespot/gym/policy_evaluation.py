@@ -47,13 +47,13 @@ class PolicyEvaluation(Displayed):
 
     @property
     def constraints(self) -> Float:
-        """``[m]``: the means of the constraints."""
+        """The means ``[m]`` of the constraints."""
         means: Float = self.constraint_sums.mean(axis=0)
         return means
 
     @property
     def constraint_errors(self) -> Float:
-        """``[m]``: their standard errors."""
+        """The standard errors ``[m]`` of `constraints`."""
         errors: Float = _error(self.constraint_sums)
         return errors
 

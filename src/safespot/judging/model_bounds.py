@@ -171,7 +171,7 @@ def pair_errors(radii: Radii, pooled: Pooled) -> Float:
 
 
 class _Spread(NamedTuple):
-    """Why the bounds of a policy are apart."""
+    """The parts of the distance between a policy's bounds."""
 
     radii: float  # the errors that it meets on its way, added up
     unexplored: float  # what may hide where too little was seen

@@ -1,4 +1,4 @@
-"""Why a proposal is the one that it is, a sentence for each reason."""
+"""Reasons for a proposal, a sentence each."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class EpochsOptions(AnyOptions):
 
     @property
     def side(self) -> float:
-        """On which side of the limits a margin lies: 1 above, -1 below."""
+        """The side of the limits on which a margin lies: 1 above, -1 below."""
         return 1.0 - 2.0 * self.xi
 
 

@@ -138,7 +138,7 @@ class Guard(Learner):
 
     @property
     def proposal(self) -> Float:
-        """``[H,S,A]``: the learner's."""
+        """The learner's policy ``[H,S,A]``."""
         return self._guarded.proposal
 
     @property
@@ -176,7 +176,7 @@ class Guard(Learner):
 
     @property
     def baseline_verdict(self) -> tuple[str, ...]:
-        """Per constraint what the baseline's own episodes prove of it: "safe", "unsafe", or "unknown".
+        """The verdict ``[m]`` of the baseline's own episodes on each limit: "safe", "unsafe", or "unknown".
 
         Signals that were cut off to their declared range prove nothing.
         """

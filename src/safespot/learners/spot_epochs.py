@@ -133,7 +133,7 @@ class SpotEpochs(TabularLearner):
 
     @property
     def proposal(self) -> Policy:
-        """``[H,S,A]``: the plan to deploy now, from everything seen so far; the first policy before anything is."""
+        """The plan ``[H,S,A]`` to deploy now, from all data so far; the first policy before there are any."""
         if self.episode == 1:
             return self.policy
         return frozen(self._propose(self.state, trial=False).plan.policy)
@@ -185,7 +185,7 @@ class SpotEpochs(TabularLearner):
 
     @property
     def own_flag(self) -> Int:
-        """``[1]``, the clock's own entry: whether this learner's policy played the episode."""
+        """The clock's own entry ``[1]``: whether this learner's policy played the episode."""
         flag: Int = self.state.clock[phases.OWN : phases.OWN + 1]
         return flag
 

@@ -187,7 +187,7 @@ class CMDP(Displayed):
 
     @property
     def senses(self) -> tuple[str, ...]:
-        """``">="`` or ``"<="`` for each constraint."""
+        """The sense of each constraint, ``">="`` or ``"<="``."""
         return self.units.senses
 
     @property
@@ -220,7 +220,7 @@ class CMDP(Displayed):
 
     @property
     def transitions(self) -> Any:
-        """Dense ``[H,S,A,S]`` without a copy, or a list of H sparse ``[S*A, S]``."""
+        """The transitions, dense ``[H,S,A,S]`` without a copy, or as a list of H sparse ``[S*A, S]``."""
         P, shape = self.model.P, (self.H, self.S, self.A, self.S)
         if P.dense.size:
             return np.broadcast_to(P.dense.reshape(-1, *shape[1:]), shape)

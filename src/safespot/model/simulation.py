@@ -1,4 +1,4 @@
-"""Play a policy in a Problem, get an Episode.
+"""Simulation: a policy played in a Problem gives an Episode.
 
 Randomness has one stream per purpose, and every purpose draws a fixed amount per episode. So two
 learners with the same seed meet the same noise, and playing in chunks gives the same episodes as

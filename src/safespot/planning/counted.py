@@ -34,7 +34,7 @@ class Pooled(NamedTuple):
 
     @property
     def pairs(self) -> Int:
-        """``[entries]``: which row k S A + s A + a an entry belongs to."""
+        """The row k S A + s A + a of each entry, ``[entries]``."""
         return np.repeat(np.arange(self.n.size), np.diff(self.first, axis=1).ravel())
 
     def matrices(self, data: Float) -> tuple[sparse.csr_array, ...]:

@@ -37,7 +37,7 @@ class Process(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """H, S, A."""
+        """The sizes H, S and A."""
         pairs, S = self.rows[0].shape
         return self.imagined.shape[1], S, pairs // S
 

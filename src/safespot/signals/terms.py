@@ -37,12 +37,12 @@ class Terms:
 
     @property
     def senses(self) -> tuple[str, ...]:
-        """Return "<=" or ">=" for each limit."""
+        """The sense of each limit, "<=" or ">="."""
         return tuple(limit.sense or ">=" for limit in self.limits)
 
     @property
     def scale(self) -> Float:
-        """``[m]``: the user's unit of each limit, without its sign."""
+        """The user's unit of each limit without its sign, ``[m]``."""
         return np.abs(self.unit[1:])
 
     def outside(self, low: Float, high: Float) -> tuple[Float, Float]:

@@ -1,4 +1,4 @@
-"""Why a run is not good: what can be seen of it, and the option that would change that.
+"""Diagnoses of runs: shortcomings that can be seen, and the options that would change them.
 
 - Pairs at their cap: with ``v_hat + phi >= 1`` in the reward and in every constraint a pair may still be perfect for
   all that the learner knows, and nothing drives it away from or towards that pair.
@@ -33,7 +33,7 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that keeps a run from being good: what it is, and the option that would change it.
+    """A shortcoming of a run, and the option that would change it.
 
     Examples:
         >>> import safespot as ss

@@ -88,13 +88,13 @@ class Run(Displayed):
 
     @property
     def violation(self) -> Float:
-        """``[.]``: the largest over the constraints of the summed shortfalls (the paper)."""
+        """The largest over the constraints of the summed shortfalls (the paper), ``[.]``."""
         violation: Float = self.violations.max(axis=1)
         return violation
 
     @property
     def strong_violation(self) -> Float:
-        """``[.]``: the largest over the constraints of the sums of positive shortfalls."""
+        """The largest over the constraints of the sums of positive shortfalls, ``[.]``."""
         violation: Float = self.strong_violations.max(axis=1)
         return violation
 

@@ -35,7 +35,7 @@ from .plausible_models import optimistic_plan, total_variation
 
 
 class DOPE(BaselinePlanner):
-    """Pessimistic about constraints, optimistic about the rest; the baseline until a plan is safe.
+    """Plans pessimistic about constraints and optimistic about the rest; the baseline until a plan is safe.
 
     Examples:
         >>> import safespot as ss
