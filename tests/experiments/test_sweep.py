@@ -132,24 +132,16 @@ def test_dask_gives_the_same_bits_though_a_worker_is_killed(
 
 
 def test_a_killed_scheduler_is_a_typed_error_and_the_sweep_goes_on(
-    cluster: tuple[str, list[subprocess.Popen[bytes]]],
-    want: dict[str, bytes],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    cluster: tuple[str, list[subprocess.Popen[bytes]]], want: dict[str, bytes], tmp_path: Path
 ) -> None:
-    import distributed
+    import dask
 
-    class Impatient(distributed.Client):  # type: ignore[misc]
-        """Gives a lost scheduler eight seconds to come back, not thirty."""
-
-        def __init__(self, *given: Any, **options: Any) -> None:
-            super().__init__(*given, **options)
-            self._timeout = 8
-
-    monkeypatch.setattr(distributed, "Client", Impatient)
     address, (scheduler, *_) = cluster
     heard = Heard(scheduler.kill)
-    with pytest.raises(ss.SafespotError, match="the Dask scheduler does not answer any more"):
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "5s"}),  # not thirty
+        pytest.raises(ss.SafespotError, match="the Dask scheduler does not answer any more"),
+    ):
         sweep(LONG, tmp_path / "store", "dask", scheduler=address, progress=heard)
     assert heard.act is None
     assert scheduler.wait() == -signal.SIGKILL

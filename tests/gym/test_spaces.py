@@ -217,9 +217,9 @@ def test_numbers_that_stand_for_nothing_are_refused() -> None:
     own = ss.gym.BlackBox(lake(), **FELL, states=ss.gym.Discretizer(16, int))
     with pytest.raises(ss.errors.InvalidOption, match="cannot lead back"):
         own.state(0)
-    few = ss.gym.BlackBox(lake(), **FELL, states=ss.gym.Discretizer(1, lambda seen: int(seen) + 1))
+    few = ss.gym.BlackBox(lake(), **FELL, states=ss.gym.Discretizer(1, lambda seen: int(seen > 0)))
     with pytest.raises(ss.errors.InvalidEpisode, match="the discretizer made state 1"):
-        few.play(np.full((H, 2, 4), 0.25), np.full(H, 0.5))
+        few.play(np.full((H, 2, 4), 0.25), np.full(H, 0.5), 7)
     both = ss.gym.BlackBox(lake(), **FELL, states=ss.gym.Discretizer(16, int, inverse=str))
     assert both.state(3) == "3"
     assert "a discretizer of your own" in str(both)
