@@ -249,8 +249,11 @@ struct PySpot {
                              r.get("rho"), r.get<Index>("start"), r.get<bool>("learned"));
         require(0 <= made.start && made.start <= S, "start must be a state, or their number.");
         const Floats<3> logits = f("logits", H, S, A), pi = f("pi", H, S, A);
+        const Fields scratch = f.in("scratch");
         core = std::make_unique<Spot<Window>>(
-            made, SpotState(logits.flat(), pi.flat(), f("lam", m), f("lower", m), f("upper", m), f("finished", 1)),
+            made,
+            SpotState(logits.flat(), pi.flat(), f("lam", m), f("lower", m), f("upper", m), f("finished", 1),
+                      scratch("gap", C), scratch("Q", H * S * A)),
             OptimisticModel(f("mask", H, S * A), f("deficit", C, H, S * A), f("weight", H, S * A),
                             f("max_deficit", H, S)),
             s, window.core);

@@ -34,6 +34,8 @@ struct SpotState {
     Floats<1> lambda;        // [m]
     Floats<1> lower, upper;  // [m]: bounds of the thresholds, from the finished episodes
     View<Int, 1> finished;   // [1]: episodes
+    Floats<1> gap;           // [1+m]: by how much the values at the start fell short of their caps
+    Floats<1> Q;             // [H*S*A]: the priced values of all pairs, where they are evaluated at once
 };
 
 // What a step tells the loop.
@@ -48,14 +50,15 @@ public:
          const Thresholds& thresholds)
         : rates_(rates), state_(state), model_(model), statistics_(statistics), thresholds_(thresholds) {
         const Index C = statistics.components(), S = statistics.S(), pairs = S * statistics.A();
-        const Index rows = statistics.successors.is_dense() ? state.pi.extent(0) : most_states() * statistics.A();
-        memory_.resize(2 * C * S + C * pairs + 2 * rows + 3);
+        const bool dense = statistics.successors.is_dense();
+        const Index rows = dense ? state.pi.extent(0) : most_states() * statistics.A();
+        memory_.resize(2 * C * S + C * pairs + (dense ? 1 : 2) * rows + 3);
         double* next = memory_.data();
         const auto take = [&](Index entries) { return std::exchange(next, next + entries); };
         G_ = {take(C * S), {C, S}};
         G_now_ = {take(C * S), {C, S}};
         D_ = {take(C * pairs), {C, pairs}};
-        Q_ = {take(rows), {rows}};
+        Q_ = dense ? state.Q : Floats<1>(take(rows), {rows});
         x_ = {take(rows + 3), {rows + 3}};
     }
     Spot(const Spot&) = delete;  // views look into `memory_`
@@ -79,10 +82,12 @@ public:
         // Lines 7 and 8: the dual step, with V_g at the start.
         const Int t = state_.finished[0];
         const double phi_0 = start_bonus(t);
+        for (Index c = 0; c < state_.gap.extent(0); ++c) {
+            state_.gap[c] = start_gap(G_[c], rates_.start, statistics_.starts, t, phi_0);
+        }
         for (Index i = 0; i < state_.lambda.extent(0); ++i) {
             const double alpha = rates_.xi * state_.lower[i] + (1.0 - rates_.xi) * state_.upper[i];
-            const double value =
-                static_cast<double>(statistics_.H()) - start_gap(G_[1 + i], rates_.start, statistics_.starts, t, phi_0);
+            const double value = static_cast<double>(statistics_.H()) - state_.gap[1 + i];
             state_.lambda[i] = dual_step(state_.lambda[i], alpha, value, rates_.step, rates_.rho);
         }
         // Line 9: the episode that was played under pi_t joins the data.
