@@ -3,8 +3,9 @@
     python -m tests.support.matrix                              all that are found here
     python -m tests.support.matrix newest-3.13 lowest-3.11      these
 
-A wheel is built once and installed into an environment of its own for each, ``.matrix/<name>``, by uv, which can
-resolve to the lowest versions. Kernels compile anew in each, so the part holds what touches other packages, and few
+A wheel is built for Python 3.11, and one for all Pythons from 3.12 on (the stable ABI) by the first of these that is
+here. Each is installed into an environment of its own, ``.matrix/<name>``, by uv, which can resolve to the lowest
+versions. Kernels compile anew in each, so the part holds what touches other packages, and few
 kernels; what is compared with quantecon or needs the data of icu-sepsis is left out. Warnings are no errors here: other
 versions have others.
 """
@@ -51,17 +52,21 @@ def main(names: list[str]) -> int:
         if name not in jobs:
             sys.exit(f"unknown job {name!r}. Expected some of: {', '.join(jobs)}.")
     found = {version: interpreter(version) for version in PYTHONS}
-    wheel = build()
+    chosen = names or list(jobs)
+    wanted = {jobs[name][1] for name in chosen}
+    wheels = {"3.11": build("3.11", found["3.11"])} if "3.11" in wanted and found["3.11"] else {}
+    stable = next((version for version in PYTHONS[1:] if found[version]), None)
+    if stable and wanted - {"3.11"}:
+        wheels |= dict.fromkeys(PYTHONS[1:], build(stable, found[stable]))
 
     def run(name: str) -> str:
         kind, version = jobs[name]
         python, began = found[version], time.monotonic()
         if python is None:
             return f"not run: no Python {version} is installed here"
-        passed = passes(name, kind, python, wheel)
+        passed = passes(name, kind, python, wheels[version])
         return f"{'passed' if passed else 'FAILED'} ({time.monotonic() - began:.0f} s)"
 
-    chosen = names or list(jobs)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         outcomes = dict(zip(chosen, pool.map(run, chosen), strict=True))
     print("\n".join(f"{name}: {outcome}" for name, outcome in outcomes.items()), flush=True)
@@ -92,13 +97,12 @@ def _candidates(version: str) -> Iterator[Path]:
     yield from sorted(managed.glob(f"cpython-{version}.*/bin/python"), reverse=True)
 
 
-def build() -> Path:
-    """The wheel, as it would be published."""
-    target = FOLDER / "dist"
+def build(version: str, python: Path | None) -> Path:
+    """Build the wheel as it would be published, with this Python."""
+    target = FOLDER / f"dist-{version}"
     shutil.rmtree(target, ignore_errors=True)
-    made = "-m", "build", "--wheel", "--no-isolation", "--outdir", target, ROOT
-    subprocess.run([sys.executable, *made], check=True, stdout=subprocess.DEVNULL)
-    (wheel,) = target.iterdir()
+    uv("build", "--quiet", "--wheel", "--python", str(python), "--out-dir", target, ROOT)
+    (wheel,) = target.glob("*.whl")
     return wheel
 
 
