@@ -82,13 +82,12 @@ class Budget(EpisodeCounter):
 
     def observe(self, episode: Totals | Episode, *, baseline: bool = False) -> None:
         """Charge an episode; `baseline`: the baseline played it, which keeps every limit."""
-        self._free = baseline
-        super().observe(episode)
+        self._observe(episode, free=baseline)
 
-    def _count(self, sums: Float) -> None:
+    def _count(self, sums: Float, free: bool = False) -> None:
         level = budget_level(self.terms.m, self.delta)
         ones = np.ones(self.terms.m)
-        charge_episode(self.terms.declared, self.state, ones, level, sums, self._x, self._free)
+        charge_episode(self.terms.declared, self.state, ones, level, sums, self._x, free)
 
     @property
     def may_play(self) -> bool:

@@ -36,10 +36,13 @@ class EpisodeCounter(Displayed, ABC):
 
     def observe(self, episode: Totals | Episode) -> Any:
         """Count one episode; an invalid one changes nothing."""
+        return self._observe(episode)
+
+    def _observe(self, episode: Totals | Episode, **how: Any) -> Any:
         sums = self.terms.row(episode)
         with InterruptsDeferred():
             self.doubts.note(episode)
-            return self._count(sums)
+            return self._count(sums, **how)
 
     @abstractmethod
     def _count(self, sums: Float) -> Any:
