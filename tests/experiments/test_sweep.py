@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 # Long enough that workers tell of them, and different enough to matter.
 LONG: dict[str, Any] = {
     **TINY,
-    "episodes": 300_000,
+    "episodes": 1_500_000,
     "learners": [
         {"name": "spot", "options": {"rho": "slater", "bonus_scale": 0.01, "window": 0.5}},
         {"name": "spot", "options": {"rho": "slater", "bonus_scale": 0.01, "thresholds": "known"}},
