@@ -121,13 +121,12 @@ class Trial(EpisodeCounter):
         self._x = np.empty(len(levels))
         self.state = TrialState(fixed_means(len(levels)), np.zeros(32, np.uint8))
 
-    def _count(self, sums: Float) -> bool:
-        """Count an episode; return whether every limit is decided."""
-        return self.count_sums(sums)
-
     def count_sums(self, sums: Float) -> bool:
-        """Count the sums ``[2+4m]`` of an episode, inside; return whether every limit is decided."""
+        """Check and count the sums ``[2+4m]`` of an episode, inside; return whether every limit is decided."""
         check_sums(self.terms.declared, sums)
+        return self._count(sums)
+
+    def _count(self, sums: Float) -> bool:
         means, digest = self.state
         ends = np.zeros(self.terms.m)  # of thresholds; no prior asks for them
         count_in_trial(self._rates, means, self._prior, ends, ends, sums, self._x)

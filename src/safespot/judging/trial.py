@@ -24,7 +24,7 @@ from ..model.problem import Problem
 from ..model.simulation import Laws, Noise, Streams, as_laws, draw_noise, play_kernel
 from ..signals.behavior import as_behaviour
 from ..signals.doubts import Doubts
-from ..signals.interface import Interface, as_known, with_limits
+from ..signals.interface import Interface, as_known
 from ..signals.limits import Limits
 from ..signals.totals import add_sums, episode_sums
 
@@ -64,9 +64,7 @@ def try_policy(
     if episodes is not None:
         planned = as_count("episodes", episodes, least=1, error=InvalidOption)
     most = planned if most is None else as_count("most", most, least=1, error=InvalidOption)
-    f = source.interface
-    interface = with_limits({**f.arguments, "action_mask": f.mask}, f.limits)
-    trial = Trial(interface, delta, planned)
+    trial = Trial(source.interface, delta, planned)
     trial.doubts = source.doubts
     for sums in itertools.islice(source.sums, most):
         if trial.count_sums(sums):

@@ -98,7 +98,7 @@ def _ends(name: str, totals: Float | None, terms: Terms, ends: Float) -> tuple[F
 
 
 # Limits with the ranges of their totals; or an interface, as `problem.interface` is.
-Declarations: TypeAlias = Mapping[str, Any] | Limit | Sequence[Limit | str]
+Declarations: TypeAlias = Interface | Mapping[str, Any] | Limit | Sequence[Limit | str]
 
 
 def terms_of(limits: Declarations, more: Limits = None) -> Terms:
@@ -107,6 +107,8 @@ def terms_of(limits: Declarations, more: Limits = None) -> Terms:
         return interface_terms(as_known(limits, more))
     if more is not None:
         raise InvalidOption("limits are given twice; declare all of them in one place.")
+    if isinstance(limits, Interface):
+        return interface_terms(limits)
     return limit_terms(listed(limits))
 
 
