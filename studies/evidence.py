@@ -224,11 +224,9 @@ def dosing_threshold() -> float:
 
 
 @no_refcount
-def first_alarm(
-    declared: Any, state: Any, ones: Array, x: Array, sums: Array, between: float
-) -> int:
+def first_alarm(declared: Any, state: Any, x: Array, sums: Array, between: float) -> int:
     for t in range(sums.shape[0]):
-        bet_on_episode(declared, state, ones, sums[t], x)
+        bet_on_episode(declared, state, sums[t], x)
         if state.evidence[0] >= between:
             return t + 1
     return int(sums.shape[0])
@@ -246,7 +244,7 @@ def alarms(between: int) -> tuple[str, ...]:
             sums = np.stack([0.0 * g, 0.0 * g, g, g, x, x], axis=1)
             alarm = ss.SafetyAlarm(interface)
             waits.append(
-                first_alarm(alarm.terms.declared, alarm.state, np.ones(1), np.zeros(4), sums, float(between))
+                first_alarm(alarm.terms.declared, alarm.state, np.zeros(4), sums, float(between))
             )  # fmt: skip
         found.append(f"{np.mean(waits):,.0f}")
     return f"{between:,}", *found
@@ -260,7 +258,7 @@ def cost(m: int) -> float:
     rows = np.hstack([part for part in parts for _ in range(2)])
     for _ in range(10):
         begin = time.perf_counter()
-        meter_episodes(meter.terms.declared, meter.state, np.ones(m), rows, np.zeros(2 + 2 * m))
+        meter_episodes(meter.terms.declared, meter.state, rows, np.zeros(2 + 2 * m))
         best = min(best, time.perf_counter() - begin)
     return best / len(rows) * 1e9
 

@@ -126,7 +126,7 @@ def test_budgets() -> None:
     core, x = _core.Budget(declared, new, most, 3.0), np.zeros(2 + 2 * m)
     for n, row in enumerate(sums(rng, 80, m)):
         free = n % 3 == 0
-        charge_episode(declared, state, np.ones(m), 3.0, row, x, free)
+        charge_episode(declared, state, 3.0, row, x, free)
         core.charge(x, free)
         np.testing.assert_allclose(new.spent, state.spent, rtol=1e-12, atol=1e-12)
         assert core.fits == bool((state.spent - declared.least <= most).all())

@@ -160,7 +160,7 @@ def test_meters(m: int, H: int, known: str, seed: int, missing: float) -> None:
     old = MeterState(changing_means(2 * m), np.zeros((2, 4)))
     sums = np.zeros((n, 2 + 4 * m))
     sums_of_many(r, g, x, sums)
-    meter_episodes(declared, old, np.ones(m), sums, np.zeros(2 + 2 * m))
+    meter_episodes(declared, old, sums, np.zeros(2 + 2 * m))
     rows, reward = np.zeros((2 * m, _core.ChangingMeans.width)), np.zeros((2, 4))
     for k in range(2 * m):
         _core.ChangingMeans.reset(rows, k)

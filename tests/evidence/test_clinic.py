@@ -43,7 +43,7 @@ def treated() -> tuple[Array, Array]:
 
 @no_refcount
 def run_of(
-    spared: Array, hints: Array, drawn: Array, declared: Any, state: Any, episode: Any, ones: Array, sums: Array,
+    spared: Array, hints: Array, drawn: Array, declared: Any, state: Any, episode: Any, sums: Array,
     x: Array, levels: Array, low: Array, rates: Any, totals: Any, lower: Array, upper: Array,
     value: float, limit: float, shrunk: float,
 ) -> int:  # fmt: skip
@@ -55,7 +55,7 @@ def run_of(
             episode.thresholds[h, 0] = hints[drawn[t], h, 0]
             episode.rewards[h] = spared[drawn[t], h, 0]
         add_sums(episode.rewards, episode.constraints, episode.thresholds, sums)
-        meter_episode(declared, state, ones, sums, x)
+        meter_episode(declared, state, sums, x)
         read_meter(state, levels, low)
         n = t + 1.0
         shrink(state, low, shrunk)
@@ -81,7 +81,7 @@ def misses(runs: int, length: int, shrunk: float = 1.0) -> tuple[int, int]:
     for _ in range(runs):
         said = run_of(
             spared, hints, rng.integers(0, PATIENTS, length), declared, SafetyMeter(INTERFACE).state, episode,
-            np.ones(1), np.zeros(6), np.zeros(4), meter_levels(1, DELTA), np.zeros(4),
+            np.zeros(6), np.zeros(4), meter_levels(1, DELTA), np.zeros(4),
             rates, total_state(rates, H), np.zeros(1), np.full(1, float(H)), value, limit, shrunk,
         )  # fmt: skip
         found += said & 1, said >> 1

@@ -51,7 +51,6 @@ def meter_run(
     declared: Any,
     state: Any,
     episode: Any,
-    ones: Array,
     sums: Array,
     x: Array,
     level: Array,
@@ -70,7 +69,7 @@ def meter_run(
         value += expected
         limit += hinted
         add_sums(episode.rewards, episode.constraints, episode.thresholds, sums)
-        meter_episode(declared, state, ones, sums, x)
+        meter_episode(declared, state, sums, x)
         read_meter(state, level, low)
         n = t + 1.0
         shrink(state, low, shrunk)
@@ -98,7 +97,6 @@ def meter_misses(world: int, runs: int, length: int, shrunk: float = 1.0) -> int
             declared,
             SafetyMeter(INTERFACE).state,
             episode,
-            np.ones(1),
             np.zeros(6),
             x,
             meter_levels(1, DELTA),

@@ -25,7 +25,7 @@ from safespot.learners import epoch_trials, phases
 from safespot.learners.compiled_step import DUE, STAYED, observe_episode
 from safespot.learners.threshold_totals import EPISODES, observe_totals, total_rates, total_state
 from safespot.signals.interface import make_interface
-from safespot.signals.totals import Declared, declare, episode_sums, state_totals
+from safespot.signals.totals import Declared, declare, episode_sums, state_differences
 from tests.evidence import reference as ref
 
 Array = Any
@@ -330,7 +330,7 @@ def test_what_exploring_fell_short_by_is_owed_until_it_is_made_up_for() -> None:
     declared, owed, x = declared_as(), np.zeros(M), np.zeros(2 + 2 * M)
     expected = np.zeros(M)
     for e in episodes(15, 7, (0.2, 0.7), 0.3):
-        state_totals(declared, np.ones(M), episode_sums(e), x)
+        state_differences(declared, episode_sums(e), x)
         phases.note_shortfall(declared, owed, x)
         low, high = least_and_most([e])
         expected = np.maximum(0.0, expected - (low[0] + high[0]) / 2.0)
@@ -343,9 +343,7 @@ def test_a_budget_is_charged_with_the_least_of_what_is_proven_and_what_it_can_co
     seen = episodes(25, 8, (0.9, 0.2))
     expected = np.zeros(M)
     for n, e in enumerate(seen, start=1):
-        charge_episode(
-            declared, state, np.ones(M), level, episode_sums(e), np.zeros(2 + 2 * M), False
-        )
+        charge_episode(declared, state, level, episode_sums(e), np.zeros(2 + 2 * M), False)
         x = (least_and_most(seen[:n])[0] + H) / (2.0 * H)
         most = [n * H - 2.0 * H * ref.changing_sum(x[:, i], math.exp(-level)) for i in range(M)]
         expected = np.minimum(most, expected + H)

@@ -20,7 +20,7 @@ from ..errors import InvalidFile, InvalidOption
 from ..kernels.jit import no_refcount
 from ..signals.limits import Limits
 from ..signals.terms import Declarations
-from ..signals.totals import Declared, state_totals
+from ..signals.totals import Declared, state_differences
 from .counter import EpisodeCounter
 from .sequences import WEIGHTS, bet
 
@@ -68,7 +68,7 @@ class SafetyAlarm(EpisodeCounter):
             self.state.wealth[:] = 0.0
             self.state.evidence[:] = 0.0
             self.state.counted[1] = 0.0
-        bet_on_episode(self.terms.declared, self.state, np.ones(self.terms.m), sums, self._x)
+        bet_on_episode(self.terms.declared, self.state, sums, self._x)
         return self.ringing
 
     @property
@@ -106,14 +106,12 @@ class SafetyAlarm(EpisodeCounter):
 
 
 @no_refcount
-def bet_on_episode(
-    declared: Declared, state: AlarmState, weight: Float, sums: Float, x: Float
-) -> None:
-    """Bet on an episode's differences; `x` ``[2+2m]`` is a buffer, `weight` ``[m]`` is 1.
+def bet_on_episode(declared: Declared, state: AlarmState, sums: Float, x: Float) -> None:
+    """Bet on an episode's differences; `x` ``[2+2m]`` is a buffer.
 
     Entry 3+2i is 1 less the largest D, scaled to [0,1]: its mean is at most `kept` while the limit is kept.
     """
-    state_totals(declared, weight, sums, x)
+    state_differences(declared, sums, x)
     for i in range(state.evidence.shape[0]):
         kept = 1.0 + declared.least[i] * declared.scale[1 + i]
         state.evidence[i] = bet(state.wealth[i], 1.0, kept, x[3 + 2 * i])

@@ -23,7 +23,7 @@ from ..errors import InvalidFile, InvalidOption
 from ..kernels.jit import inlined, no_refcount
 from ..signals.limits import Limits
 from ..signals.terms import Declarations, Terms
-from ..signals.totals import Declared, Totals, state_totals
+from ..signals.totals import Declared, Totals, state_differences
 from ..units import ROUNDING
 from .counter import EpisodeCounter, as_delta
 from .sequences import ChangingMeans, changing_means, observe_changing, sum_of_means, sums_of_means
@@ -86,8 +86,7 @@ class Budget(EpisodeCounter):
 
     def _count(self, sums: Float, free: bool = False) -> None:
         level = budget_level(self.terms.m, self.delta)
-        ones = np.ones(self.terms.m)
-        charge_episode(self.terms.declared, self.state, ones, level, sums, self._x, free)
+        charge_episode(self.terms.declared, self.state, level, sums, self._x, free)
 
     @property
     def may_play(self) -> bool:
@@ -166,20 +165,19 @@ def spent_bounds(terms: Terms, state: BudgetState, delta: float) -> tuple[Float,
 def charge_episode(
     declared: Declared,
     state: BudgetState,
-    weight: Float,
     level: float,
     sums: Float,
     x: Float,
     free: bool,
 ) -> None:
-    """Charge an episode of sums ``[2+4m]``; `x` ``[2+2m]`` is a buffer, `weight` ``[m]`` is 1."""
-    state_totals(declared, weight, sums, x)
+    """Charge an episode of sums ``[2+4m]``; `x` ``[2+2m]`` is a buffer."""
+    state_differences(declared, sums, x)
     charge(declared, state, level, x, free)
 
 
 @inlined
 def charge(declared: Declared, state: BudgetState, level: float, x: Float, free: bool) -> None:
-    """Charge an episode that states `x` (`signals.totals.state_totals`), whose policy is `free` or costs."""
+    """Charge an episode that states `x` (`signals.totals.state_differences`), whose policy is `free` or costs."""
     m = state.spent.shape[0]
     observe_changing(state.means, x[2 : 2 + 2 * m])
     for i in range(m):

@@ -20,7 +20,7 @@ from ..errors import InvalidFile, InvalidOption
 from ..kernels.jit import inlined, no_refcount
 from ..signals.limits import Limits
 from ..signals.terms import Declarations
-from ..signals.totals import Declared, state_totals, sums_of_signals
+from ..signals.totals import Declared, state_differences, sums_of_signals
 from .counter import EpisodeCounter, as_delta, confidence
 from .sequences import (
     ChangingMeans,
@@ -78,8 +78,7 @@ class SafetyMeter(EpisodeCounter):
 
     def count_sums(self, sums: Float) -> None:
         """Count the sums ``[n,2+4m]`` of many episodes, inside; the caller notes their doubts."""
-        ones = np.ones(self.terms.m)
-        meter_episodes(self.terms.declared, self.state, ones, np.ascontiguousarray(sums), self._x)
+        meter_episodes(self.terms.declared, self.state, np.ascontiguousarray(sums), self._x)
 
     def observe_signals(self, rewards: Float, constraints: Float, thresholds: Float) -> None:
         """Count the signals ``[n,H]``, ``[n,H,m]``, ``[n,H,m]`` of many episodes, in the user's units; NaN: missing."""
@@ -143,20 +142,16 @@ class SafetyMeter(EpisodeCounter):
 
 
 @no_refcount
-def meter_episodes(
-    declared: Declared, state: MeterState, weight: Float, sums: Float, x: Float
-) -> None:
-    """Count the sums ``[n,2+4m]`` of many episodes; `x` ``[2+2m]`` is a buffer, `weight` ``[m]`` is 1."""
+def meter_episodes(declared: Declared, state: MeterState, sums: Float, x: Float) -> None:
+    """Count the sums ``[n,2+4m]`` of many episodes; `x` ``[2+2m]`` is a buffer."""
     for n in range(sums.shape[0]):
-        meter_episode(declared, state, weight, sums[n], x)
+        meter_episode(declared, state, sums[n], x)
 
 
 @inlined
-def meter_episode(
-    declared: Declared, state: MeterState, weight: Float, sums: Float, x: Float
-) -> None:
+def meter_episode(declared: Declared, state: MeterState, sums: Float, x: Float) -> None:
     """Count one episode; the reward is guessed to be the mean so far."""
-    state_totals(declared, weight, sums, x)
+    state_differences(declared, sums, x)
     for side in range(2):
         share, powers = x[0] if side == 0 else x[1], state.reward[side]
         guess = (0.5 + powers[0]) / (state.means.counted[0] + 1.0)

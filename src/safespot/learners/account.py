@@ -39,7 +39,7 @@ from ..evidence.trial import (
     watch_trial,
 )
 from ..kernels.jit import inlined, no_refcount
-from ..signals.totals import Declared, add_sums, state_totals
+from ..signals.totals import Declared, add_sums, state_differences
 from ..spot.visits import Statistics
 from .compiled_step import DUE, MOVED, STAYED, learning_step, step_for
 
@@ -185,7 +185,7 @@ def charge_account(terms: GuardConfig, account: Account, episode: InsideEpisode)
     account.plays[turn] += 1
     add_sums(episode.rewards, episode.constraints, episode.thresholds, account.sums)
     if terms.credit or not baseline:
-        state_totals(declared, terms.prior.weight, account.sums, account.x)
+        state_differences(declared, account.sums, account.x)
         free = baseline and unsafe[0] == TRUSTED
         charge(declared, account.budget, terms.level, account.x, free)
     if baseline:

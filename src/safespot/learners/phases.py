@@ -24,7 +24,7 @@ from ..evidence.trial import (
     watch_trial,
 )
 from ..kernels.jit import inlined
-from ..signals.totals import Declared, add_sums, state_totals, sums_fit
+from ..signals.totals import Declared, add_sums, state_differences, sums_fit
 from ..spot.visits import Statistics, add_visit
 from ..spot.window import Window
 from . import compiled_step
@@ -63,7 +63,6 @@ class PhaseRates(NamedTuple):
     narrow: bool  # whether smaller totals were declared than H steps can have
     budget: Float  # [m]: for exploring, inside; empty: none
     budget_level: float  # ln(1/share)
-    ones: Float  # [m]
     learned: bool  # whether the thresholds are
 
 
@@ -157,11 +156,10 @@ def phase_step(
             state.sums, state.x,
         )  # fmt: skip
     if own and exploring:
-        x = state.x[: 2 + 2 * declared.least.shape[0]]
-        state_totals(declared, rates.ones, state.sums, x)
-        note_shortfall(declared, state.memory[OWED], x)
+        state_differences(declared, state.sums, state.x)
+        note_shortfall(declared, state.memory[OWED], state.x)
         if rates.budget.shape[0] > 0:
-            charge(declared, state.exploring, rates.budget_level, x, False)
+            charge(declared, state.exploring, rates.budget_level, state.x, False)
     over = (
         exploring
         and rates.budget.shape[0] > 0

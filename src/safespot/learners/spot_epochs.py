@@ -413,7 +413,6 @@ class SpotEpochs(TabularLearner):
             narrow=o.declares_totals,
             budget=self._budget,
             budget_level=math.log(f.m / o.delta),
-            ones=np.ones(f.m),
             learned=o.thresholds is None,
         )
 

@@ -288,6 +288,31 @@ def within(x: float) -> float:
     return min(max(x, 0.0), 1.0)
 
 
+@inlined
+def state_reward(declared: Declared, sums: Float, x: Float) -> None:
+    """Write what an episode states of the reward, ``x[0]`` and ``x[1]``."""
+    x[0] = within(sums[0] * declared.scale[0])
+    x[1] = within(1.0 - sums[1] * declared.scale[0])
+
+
+@inlined
+def state_difference(declared: Declared, w: float, sums: Float, i: int, x: Float) -> None:
+    """Write what an episode states of ``sum_h (g_h - w x_h)`` of constraint i, ``x[2+2i]`` and ``x[3+2i]``."""
+    low, high = sums[2 + i], sums[2 + declared.least.shape[0] + i]
+    under, over = hinted(declared, sums, i)
+    least, _, scale = difference_range(declared, w, i)
+    x[2 + 2 * i] = within((low - w * over - least) * scale)
+    x[3 + 2 * i] = within(1.0 - (high - w * under - least) * scale)
+
+
+@inlined_noalias
+def state_differences(declared: Declared, sums: Float, x: Float) -> None:
+    """Write what an episode states of the reward and of each D, the first ``[2+2m]`` of `state_totals`."""
+    state_reward(declared, sums, x)
+    for i in range(declared.least.shape[0]):
+        state_difference(declared, 1.0, sums, i, x)
+
+
 @inlined_noalias
 def state_totals(declared: Declared, weight: Float, sums: Float, x: Float) -> None:
     """Write what an episode states, in [0,1]: two numbers for each quantity, its least and 1 less its largest.
@@ -301,15 +326,11 @@ def state_totals(declared: Declared, weight: Float, sums: Float, x: Float) -> No
     has it.
     """
     m = declared.least.shape[0]
-    x[0] = within(sums[0] * declared.scale[0])
-    x[1] = within(1.0 - sums[1] * declared.scale[0])
+    state_reward(declared, sums, x)
     for i in range(m):
+        state_difference(declared, weight[i], sums, i, x)
         low, high = sums[2 + i], sums[2 + m + i]
         under, over = hinted(declared, sums, i)
-        w = weight[i]
-        least, _, scale = difference_range(declared, w, i)
-        x[2 + 2 * i] = within((low - w * over - least) * scale)
-        x[3 + 2 * i] = within(1.0 - (high - w * under - least) * scale)
         if x.shape[0] > 2 + 2 * m:
             least, width = declared.values[0, i], declared.values[1, i] - declared.values[0, i]
             x[2 + 2 * m + 2 * i] = within((low - least) / width)

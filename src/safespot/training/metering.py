@@ -36,7 +36,6 @@ class Metering(NamedTuple):
     declared: Declared
     state: MeterState
     levels: Float  # [2+2m]: ln(1/share)
-    ones: Float  # [m]
     row: Float  # [2+4m]: these two are buffers
     x: Float  # [2+2m]
     rows: Float  # [grid, 2+2m]: bounds of sums
@@ -52,7 +51,6 @@ def make_metering(meter: SafetyMeter, grid: int, *, checked: bool, sums: int) ->
         declared=meter.terms.declared,
         state=meter.state,
         levels=meter_levels(m, meter.delta),
-        ones=np.ones(m),
         row=np.zeros(2 + 4 * m),
         x=np.zeros(rows),
         rows=np.zeros((grid, rows)),
@@ -74,7 +72,7 @@ def count_episode(metering: Metering, row: int, recorded: bool) -> None:
     if n < metering.sums.totals.shape[0]:
         for k in range(metering.row.shape[0]):
             metering.sums.totals[n, k] = metering.row[k]
-    meter_episode(metering.declared, metering.state, metering.ones, metering.row, metering.x)
+    meter_episode(metering.declared, metering.state, metering.row, metering.x)
     if recorded:
         read_meter(metering.state, metering.levels, metering.rows[row])
 
