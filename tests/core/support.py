@@ -13,6 +13,7 @@ from safespot import _core
 from safespot.arrays import Bool, InsideEpisode
 from safespot.spot.visits import empty_statistics, grow_statistics
 from safespot.spot.window import grow_window, ring_has_room
+from safespot.training.core_loop import from_rows, to_rows
 from safespot.training.learn import Training
 from tests.support.episodes import full_mask, random_episode
 
@@ -78,7 +79,7 @@ class CoreTraining(Training):
                 _core.Truth(truth.model, truth.laws), truth, p, watching, metering, meter, spot
             )
             done = loop.play(done, n)
-            meter_rows(state.means, rows)
+            from_rows(rows, state.means)
             learner.settle()
             if metering.checked:
                 self._check_totals()
@@ -94,18 +95,10 @@ class CoreTraining(Training):
             self.playing.optima[:n] = self.optima(np.arange(first, first + n))
 
 
-def meter_rows(means: Any, rows: Array = None) -> Array:
-    """Return the core's rows of a meter's sequences; or write `rows` back."""
-    parts = {"drift": slice(2, 10), "product": slice(10, 18), "power": slice(18, 26)}
-    if rows is None:
-        rows = np.zeros((len(means.total), _core.ChangingMeans.width))
-        rows[:, 0], rows[:, 1] = means.counted[0], means.total
-        for name, part in parts.items():
-            rows[:, part] = getattr(means, name)
-    else:
-        means.counted[0], means.total[:] = rows[0, 0], rows[:, 1]
-        for name, part in parts.items():
-            getattr(means, name)[:] = rows[:, part]
+def meter_rows(means: Any) -> Array:
+    """Return the core's rows of a meter's sequences."""
+    rows = np.zeros((len(means.total), _core.ChangingMeans.width))
+    to_rows(means, rows)
     return rows
 
 
